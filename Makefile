@@ -1,0 +1,71 @@
+# Every target makes .venv itself, and again only when the requirements changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+GPU_VENV := .venv-gpu
+GPU_BIN := $(GPU_VENV)/bin
+PORT ?= 8000
+PIP := -m pip install --quiet --disable-pip-version-check
+
+# A kernel named python3 is this environment's, not one in the reader's home.
+export JUPYTER_PREFER_ENV_PATH = 1
+# The real data, where it lies beside the checkout; otherwise the hub, or what comes with Python.
+ifneq ($(wildcard ../shared/data),)
+export RANKBOOK_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help book test serve lab clean test-gpu
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+book: $(READY) ## execute the chapters and build both languages
+	@$(BIN)/python book/build.py
+
+test: $(READY) ## run every test, and every chapter in both languages
+	@$(BIN)/python -m pytest tests chapters --nbmake --nbmake-timeout=120
+
+serve: book ## show the built book on http://127.0.0.1:8000 (PORT=...)
+	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+lab: $(READY) ## open the chapters in JupyterLab on http://127.0.0.1:8888
+	@$(BIN)/jupyter lab --ip=127.0.0.1 --port=8888 --ServerApp.root_dir=chapters \
+	$(if $(filter 0,$(shell id -u)),--allow-root)
+
+test-gpu: $(GPU_VENV)/.ready ## on a GPU box: run chapters and magics with the box's own torch
+	@rm -rf $(GPU_VENV)/en && cp -r chapters/en $(GPU_VENV)/en  # as deep as chapters/en
+	@PYTHONPATH=src $(GPU_BIN)/python -m pytest tests/live $(GPU_VENV)/en \
+	--nbmake --nbmake-timeout=120 --overwrite
+	@$(GPU_BIN)/python book/record_gpu.py $(GPU_VENV)/en
+
+clean: ## remove everything that was built, .venv too
+	rm -rf _build $(VENV) $(GPU_VENV)
+
+$(READY): requirements.txt constraints.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not on the PATH; \
+	install Python 3.11 to 3.13, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	echo "make: $$($(PYTHON) --version) is not supported; this book needs Python 3.11 to 3.13: \
+	make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: $(PYTHON) has no venv module; \
+	install it (Debian and Ubuntu: the package python3-venv)"; exit 1; }
+	@echo "Installing the tested versions into $(VENV) (once; some minutes) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python $(PIP) -r requirements.txt
+	@$(BIN)/python $(PIP) --no-deps --editable .
+	@touch $@
+
+# The box's torch stays: its packages are seen through a .pth file, which works for a system Python,
+# conda and a virtual environment alike.
+$(GPU_VENV)/.ready: book/requirements-gpu.txt constraints.txt
+	@$(PYTHON) -c 'import torch' 2>/dev/null || { echo "make test-gpu: $(PYTHON) has no torch; \
+	name the Python that has the box's own: make test-gpu PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || { \
+	echo "make test-gpu: torch of $(PYTHON) sees no GPU on this machine; use make test"; exit 1; }
+	@$(PYTHON) -m venv --clear $(GPU_VENV)
+	@$(PYTHON) -c 'import sysconfig; print(*{sysconfig.get_path(p) for p in ("purelib", "platlib")}, \
+	sep="\n")' > "$$($(GPU_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/box.pth"
+	@$(GPU_BIN)/python $(PIP) -r book/requirements-gpu.txt -c constraints.txt
+	@$(GPU_BIN)/python -m ipykernel install --sys-prefix --name python3 >/dev/null
+	@touch $@

@@ -1,0 +1,31 @@
+"""Alternative texts of the figures that cells draw, in the page's language.
+
+``<!-- alt: four ranks in a ring -->`` in the Markdown before a cell describes that cell's figures.
+Without one, the heading of the section does.
+"""
+
+import re
+
+import yaml
+from docutils import nodes
+
+from bookext.words import WORDS
+
+ALT = re.compile(r"alt:\s*(.+)", re.DOTALL)
+
+
+def describe(app, doctree):
+    """Give every image that has no alternative text one."""
+    words = yaml.safe_load(WORDS.read_text("utf-8"))[app.config.html_context["lang"]]
+    heading, described = "", ""
+    for node in doctree.findall():
+        if isinstance(node, nodes.title):
+            heading, described = node.astext(), ""
+        elif isinstance(node, nodes.comment | nodes.raw) and (found := ALT.search(node.astext())):
+            described = " ".join(found[1].removesuffix("-->").split())
+        elif isinstance(node, nodes.image) and not node.get("alt"):
+            node["alt"] = described or words["figure"].format(heading=heading)
+
+
+def setup(app):
+    app.connect("doctree-read", describe)

@@ -1,0 +1,87 @@
+"""Parts of pages that are made from data: a comment line in a page names the part.
+
+``<!-- glossary -->`` becomes the glossary of ``book/glossary.yml`` in the page's language;
+``<!-- modules: rankbook.live -->`` the reference of a package's public names. Chapters are not
+touched: only the pages of ``book/en`` and ``book/zh``.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import yaml
+
+GLOSSARY = Path(__file__).resolve().parents[2] / "glossary.yml"
+MARK = re.compile(r"^<!-- (\w+)(?:: ([\w.]+))? -->$", re.MULTILINE)
+EMPTY = re.compile(r"^## [^\n]+\n+(?=## |\Z)", re.MULTILINE)  # a package without a public name yet
+
+
+def glossary(language: str, _argument: str) -> str:
+    """The glossary as Markdown: one section a topic, in the file's order in both languages."""
+    other = {"en": "zh", "zh": "en"}[language]
+    lines = []
+    for topic in yaml.safe_load(GLOSSARY.read_text("utf-8")):
+        lines += [f"## {topic[language]}", ""]
+        for term in topic["terms"]:
+            name, twin = term[language], term[other]
+            beside = f" · {twin}" if twin != name else ""
+            lines += [f"[{name}]{{#term-{slug(term['en'])}}}{beside}"]
+            lines += [f": {term['means'][language]}", ""]
+    return "\n".join(lines)
+
+
+def slug(term: str) -> str:
+    """An anchor for an English term: ``all-reduce (ring)`` is ``all-reduce-ring``."""
+    return "-".join(re.findall(r"[a-z0-9]+", term.lower()))
+
+
+def modules(_language: str, package: str) -> str:
+    """The public names of `package` and the modules in it, as autodoc directives.
+
+    A module without a public name that has a docstring is left out.
+    """
+    parts = []
+    for name in module_names(package):
+        names = public_names(name)
+        if names:
+            parts += [f"### `{name}`", "", "::::{div} english", "```{eval-rst}"]
+            parts += [f".. automodule:: {name}", f"   :members: {', '.join(names)}"]
+            parts += ["```", "::::", ""]
+    return "\n".join(parts)
+
+
+def module_names(package: str) -> list[str]:
+    """`package` and every module below it, sorted."""
+    top = importlib.import_module(package)
+    inside = pkgutil.walk_packages(getattr(top, "__path__", []), package + ".")
+    return [package, *sorted(module.name for module in inside)]
+
+
+def public_names(module: str) -> list[str]:
+    """Functions and classes defined in `module`, documented, without a leading underscore."""
+    found = inspect.getmembers(
+        importlib.import_module(module),
+        lambda item: inspect.isclass(item) or inspect.isroutine(item),
+    )
+    return [
+        name
+        for name, item in found
+        if not name.startswith("_") and item.__module__ == module and item.__doc__
+    ]
+
+
+PARTS = {"glossary": glossary, "modules": modules}
+
+
+def fill(app, docname, source):
+    """Replace the comment lines of the book's own pages; drop sections that stay empty."""
+    if docname.startswith("book/"):
+        language = app.config.html_context["lang"]
+        filled = MARK.sub(lambda match: PARTS[match[1]](language, match[2]), source[0])
+        source[0] = EMPTY.sub("", filled)
+
+
+def setup(app):
+    app.connect("source-read", fill)

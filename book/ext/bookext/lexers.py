@@ -1,0 +1,49 @@
+"""Colours: the body of our cell magics is Python, and ``[0-3]`` before a line is a rank prefix."""
+
+import re
+
+from ipython_pygments_lexers import IPython3Lexer, Python3Lexer
+from myst_nb.core.lexers import AnsiColorLexer
+from pygments.lexer import bygroups, using
+from pygments.lexers import TextLexer
+from pygments.token import Generic, Keyword, Operator, Text
+
+MAGIC = r"(?s)(\s*)(%%)(ranks|torchrun)\b([^\n]*\n)(.*)"
+PREFIX = re.compile(r"(?m)^\[\d+(?:[-,]\d+)*\](?= |$)")
+
+
+class MagicLexer(IPython3Lexer):
+    """IPython 3, with ``%%ranks`` and ``%%torchrun`` cells as Python."""
+
+    tokens = {  # noqa: RUF012 - Pygments' own form
+        **IPython3Lexer.tokens,
+        "root": [
+            (MAGIC, bygroups(Text, Operator, Keyword, Text, using(Python3Lexer))),
+            *IPython3Lexer.tokens["root"],
+        ],
+    }
+
+
+class OutputLexer(AnsiColorLexer):
+    """Text a cell printed: ANSI colours, and rank prefixes as prompts."""
+
+    name = "Ranks output"
+    aliases = ("ranks-output",)
+
+    def get_tokens_unprocessed(self, text, stack=("root",)):
+        """Yield (index, token, text), prefixes at line starts apart from the rest."""
+        for index, token, piece in super().get_tokens_unprocessed(text, stack):
+            start = 0
+            for match in PREFIX.finditer(piece):
+                if index + match.start() == 0 or text[index + match.start() - 1] == "\n":
+                    yield index + start, token, piece[start : match.start()]
+                    yield index + match.start(), Generic.Prompt, match.group()
+                    start = match.end()
+            yield index + start, token, piece[start:]
+
+
+def setup(app):
+    for name in ("ipython3", "ipython"):
+        app.add_lexer(name, MagicLexer)
+    app.add_lexer("ranks-output", OutputLexer)
+    app.add_lexer("mermaid", TextLexer)  # drawn by book.js

@@ -1,0 +1,46 @@
+"""Chinese full-text search: text and query are cut into the same bigrams, so any phrase is found.
+
+The word lists that Sphinx uses for Chinese cut the text into words, but not the query.
+"""
+
+import re
+
+from sphinx.search.en import SearchEnglish
+
+CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+RUN = re.compile(f"[{CJK}]+")
+
+
+def bigrams(run: str) -> list[str]:
+    """Every two neighbouring characters; a single character is its own piece."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+class ChineseSearch(SearchEnglish):
+    """CJK text as bigrams and single characters, anything else as English."""
+
+    lang = "zh"
+    language_name = "Chinese"
+    # The same cutting in the browser. Single characters are searched only when typed alone.
+    js_splitter_code = r"""
+var splitQuery = (query) => query
+  .split(/[^\p{Letter}\p{Number}_\p{Emoji_Presentation}]+/gu)
+  .flatMap((part) => part.match(/[CJK]+|[^CJK]+/g) || [])
+  .flatMap((run) => /[CJK]/.test(run) && run.length > 2
+    ? Array.from({length: run.length - 1}, (_, i) => run.slice(i, i + 2)) : [run]);
+""".replace("CJK", r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff")
+
+    def split(self, text: str) -> list[str]:
+        """The pieces of `text` that go into the index."""
+        pieces = super().split(RUN.sub(" ", text))
+        for run in RUN.findall(text):
+            pieces += [*bigrams(run), *run]
+        return pieces
+
+    def word_filter(self, word: str) -> bool:
+        """Keep CJK pieces of any length; English words as Sphinx does."""
+        return bool(RUN.match(word)) or super().word_filter(word)
+
+
+def setup(app):
+    app.add_search_language(ChineseSearch)

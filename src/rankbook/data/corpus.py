@@ -1,0 +1,126 @@
+"""WikiText-2 as one long row of token ids for each split, as the first original makes it."""
+
+import hashlib
+import os
+import tempfile
+import unicodedata
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rankbook.data import embedded, hub
+from rankbook.data.sources import local_files, search
+from rankbook.data.tokens import RULES, Vocab, basic_english
+
+SPLITS = ("train", "valid", "test")
+CACHE = "RANKBOOK_CACHE"  # the variable that names another folder for the ids
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Three splits as 1-D int64 tensors of ids into `vocab`; `source` says where they came from."""
+
+    vocab: Vocab
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+    source: str
+
+
+def wikitext2() -> Corpus:
+    """Return WikiText-2: the vocabulary of its train split and the ids of all three splits.
+
+    Tokens are ``basic_english``; lines without a token vanish, the others are joined, and nothing
+    marks their ends: the words carry no ``<eos>``. Source: Merity et al. 2016, arXiv:1609.07843.
+
+    Searched in ``$RANKBOOK_DATA/wikitext-2``, on the Hugging Face hub, then replaced by English
+    prose that every Python carries. The ids are kept in ``$RANKBOOK_CACHE`` (``~/.cache/rankbook``
+    if unset), under a name made of the text's own checksum, so a changed text is never mixed up.
+
+    Raises FileNotFoundError or ValueError for a half-present or changed folder, ImportError
+    when ids have to be made and ``tokenizers`` is not installed.
+    """
+    texts, source = search("WikiText-2", _from_folder, _from_hub, _from_python)
+    path = _cache_folder() / f"wikitext-2-{_fingerprint(texts)}.pt"
+    vocab, ids = _load(path) or _make(texts, path)
+    return Corpus(vocab, *(ids[split].long() for split in SPLITS), source=source)
+
+
+def _from_folder() -> tuple[dict[str, str], str]:
+    files, where = local_files("wikitext-2")
+    return {split: files[f"{split}.txt"].decode() for split in SPLITS}, where
+
+
+def _from_hub() -> tuple[dict[str, str], str]:
+    dataset, where = hub.dataset("Salesforce/wikitext", "wikitext-2-v1")
+    names = ("train", "validation", "test")
+    texts = ("\n".join(dataset[name][:]["text"]) for name in names)
+    return dict(zip(SPLITS, texts, strict=True)), where
+
+
+def _from_python() -> tuple[dict[str, str], str]:
+    return embedded.prose(), "English prose of this Python (pydoc_data.topics) in its place"
+
+
+def _make(texts: dict[str, str], path: Path) -> tuple[Vocab, dict[str, Tensor]]:
+    """Return vocabulary and ids (int32) of `texts`, and keep them at `path` for the next rank."""
+    tokens = {split: _tokens(text) for split, text in texts.items()}
+    vocab = Vocab.count(tokens["train"])
+    ids = {
+        split: torch.tensor([vocab.id(token) for token in of_split], dtype=torch.int32)
+        for split, of_split in tokens.items()
+    }
+    words = "\n".join(vocab)
+    _save({"vocab": words, "check": _check(words, ids), **ids}, path)
+    return vocab, ids
+
+
+def _tokens(text: str) -> list[str]:
+    """Return the tokens of all lines of `text`, joined; a line without any leaves no trace."""
+    return [token for line in text.split("\n") for token in basic_english(line)]
+
+
+def _fingerprint(texts: dict[str, str]) -> str:
+    """Return a name for the ids of `texts`: of all that decides on them, nothing else."""
+    digest = hashlib.sha256(repr((RULES, unicodedata.unidata_version)).encode())
+    for split in SPLITS:
+        digest.update(hashlib.sha256(texts[split].encode()).digest())
+    return digest.hexdigest()[:24]
+
+
+def _cache_folder() -> Path:
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rankbook"
+    return Path(os.environ.get(CACHE) or default).expanduser()
+
+
+def _load(path: Path) -> tuple[Vocab, dict[str, Tensor]] | None:
+    """Return what `path` keeps; None when it is not there or damaged: then it is made again."""
+    try:
+        kept = torch.load(path, weights_only=True)
+        ids = {split: kept[split] for split in SPLITS}
+        if kept["check"] == _check(kept["vocab"], ids):
+            return Vocab(kept["vocab"].split("\n")), ids
+    except Exception:  # torch.load meets a damaged file with half a dozen kinds of error
+        pass
+    return None
+
+
+def _check(vocab: str, ids: dict[str, Tensor]) -> list[int]:
+    """Return what changes with any flipped bit, which torch.load does not notice by itself."""
+    return [zlib.crc32(vocab.encode()), *(int(ids[split].sum()) for split in SPLITS)]
+
+
+def _save(content: dict, path: Path) -> None:
+    """Write `content` to `path` in one step, so that ranks starting together see all or nothing.
+
+    A folder that cannot be written to costs the next rank its two seconds, and is no error.
+    """
+    with suppress(OSError, RuntimeError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=path.parent) as own:
+            torch.save(content, Path(own, path.name))
+            Path(own, path.name).replace(path)

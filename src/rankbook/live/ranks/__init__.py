@@ -1,0 +1,1 @@
+"""``%%ranks``: a real kernel for every rank, and what happens when one of them fails."""

@@ -1,0 +1,198 @@
+"""One rank as the notebook sees it: its process, its channels, and how it ended."""
+
+import hmac
+import multiprocessing
+import os
+import re
+import signal
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import zmq
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
+
+from rankbook.live.errors import UsageError
+from rankbook.live.ranks.spec import RankSpec, run_rank
+
+
+class RankProcess:
+    """A rank's kernel: start it, send it cells, read what it says, see it die."""
+
+    def __init__(self, context, spec: RankSpec, environment: dict[str, str]):
+        self.spec, self.rank = spec, spec.rank
+        write_connection_file(
+            spec.connection_file,
+            transport="ipc",  # unix sockets: no port, and only this user gets into the directory
+            ip=f"{spec.directory}/k{spec.rank}",
+            key=uuid.uuid4().bytes.hex().encode(),
+        )
+        self._ready, child_end = multiprocessing.Pipe(duplex=False)
+        # Not a daemon: a rank may start processes of its own (a DataLoader's workers).
+        self.process = context.Process(
+            target=run_rank, args=(spec, environment, child_end), name=f"rank {spec.rank}"
+        )
+        self.process.start()
+        child_end.close()
+        self.pid = self.process.pid
+        self.client = None
+
+    def wait_ready(self, deadline: float) -> None:
+        """Wait until the kernel listens, then connect; `deadline` is a `time.monotonic()`."""
+        if not self._ready.poll(max(0.0, deadline - time.monotonic())):
+            raise UsageError(f"rank {self.rank} did not start in time; is the machine overloaded?")
+        try:
+            self._ready.recv()
+        except EOFError:
+            self.process.join(2)
+            raise UsageError(f"rank {self.rank} ended while it started: {self.ending()}") from None
+        self._ready.close()
+        self.client = BlockingKernelClient(connection_file=self.spec.connection_file)
+        self.client.load_connection_file()
+        self.client.start_channels(stdin=False, hb=False)
+        self._await_subscription(deadline)
+
+    def _await_subscription(self, deadline: float) -> None:
+        """Output sent before the subscription is known to the rank would be lost."""
+        while time.monotonic() < deadline:
+            if self.iopub.poll(100):
+                for message in self.messages(self.iopub):
+                    if message["msg_type"] == "iopub_welcome":
+                        return
+        raise UsageError(f"rank {self.rank} started but does not answer")
+
+    @property
+    def shell(self) -> zmq.Socket:
+        """The channel that cells go to and replies come from."""
+        return self.client.shell_channel.socket
+
+    @property
+    def iopub(self) -> zmq.Socket:
+        """The channel that output comes from."""
+        return self.client.iopub_channel.socket
+
+    def messages(self, socket: zmq.Socket):
+        """Every message that waits on `socket`, without waiting for more."""
+        session = self.client.session
+        while True:
+            try:
+                frames = socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            _, (signature, *parts) = session.feed_identities(frames)
+            if not hmac.compare_digest(signature, session.sign(parts[:4])):
+                raise ValueError(f"rank {self.rank} sent a message with a wrong signature")
+            # Session.recv also parses the dates in every header, which is half of a cell's time.
+            header, parent, _, content = parts[:4]
+            header = session.unpack(header)
+            yield {
+                "msg_type": header["msg_type"],
+                "parent": session.unpack(parent).get("msg_id"),
+                "content": session.unpack(content),
+            }
+
+    def execute(self, code: str, silent: bool = False, number: int | None = None) -> str:
+        """Send a cell; return the id that its messages will carry as their parent's."""
+        content = {
+            "code": code,
+            "silent": silent,
+            "store_history": not silent,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        message = self.client.session.msg("execute_request", content)
+        message["metadata"]["execution_count"] = number
+        self.client.shell_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def complete(self, code: str, cursor: int, seconds: float) -> dict | None:
+        """Ask the kernel to complete `code`; None if it is busy."""
+        channel = self.client.shell_channel
+        request = self._request(channel, "complete", {"code": code, "cursor_pos": cursor})
+        return self._reply(channel, request, time.monotonic() + seconds)
+
+    def _request(self, channel, kind: str, content: dict) -> str:
+        message = self.client.session.msg(f"{kind}_request", content)
+        channel.send(message)
+        return message["header"]["msg_id"]
+
+    def _reply(self, channel, request: str, deadline: float) -> dict | None:
+        while (left := deadline - time.monotonic()) > 0 and self.alive:
+            if channel.socket.poll(min(left, 0.1) * 1000):
+                for reply in self.messages(channel.socket):
+                    if reply["parent"] == request:
+                        return reply["content"]
+        return None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.is_alive()
+
+    def signal(self, number: int) -> None:
+        """Send the process a signal; nothing happens if it has ended."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def ending(self) -> str:
+        """How the process ended, in words."""
+        code = self.process.exitcode
+        if code is None:
+            return "it is running"
+        if code >= 0:
+            return f"it left with exit code {code}"
+        name = signal.Signals(-code).name
+        hint = " (the system does this too when memory runs out)" if name == "SIGKILL" else ""
+        return f"killed by {name}{hint}"
+
+    def crash_report(self) -> str:
+        """The reader's own part of the stack that a crash left; empty if there was no crash."""
+        with suppress(FileNotFoundError):
+            stack = Path(self.spec.crash_file).read_text().partition("Current thread")[2]
+            frames = re.findall(r'File "(.+)", line (\d+) in (.+)', stack)
+            cell = [i for i, (file, _, _) in enumerate(frames) if "/ipykernel_" in file]
+            return "\n".join(
+                f"  in {name}, line {line} of {'the cell' if '/ipykernel_' in file else file}"
+                for file, line, name in frames[: cell[-1] + 1 if cell else 0]
+            )
+        return ""
+
+    def interrupt_and_shut_down(self) -> None:
+        """Ask the kernel to leave, without waiting for it."""
+        if self.client is not None and self.alive:
+            self.signal(signal.SIGINT)
+            message = self.client.session.msg("shutdown_request", {"restart": False})
+            with suppress(zmq.ZMQError):
+                self.client.control_channel.send(message)
+
+    def stop(self, deadline: float) -> None:
+        """End the process by `deadline`, and then everything in its process group."""
+        if self.client is not None and self.alive:
+            self.process.join(max(0.0, deadline - time.monotonic()))
+        if self.alive:
+            self.process.kill()
+            self.process.join()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)  # what the rank itself started
+        if self.client is not None:
+            self.client.stop_channels()
+            self.client.context.term()
+        self._ready.close()
+        self.process.close()
+
+
+def control(
+    ranks: list[RankProcess], kind: str, seconds: float = 1.0, **content
+) -> dict[int, dict]:
+    """Ask all `ranks` at once what they answer while a cell runs: "where" or "cut".
+
+    Returns the answers by rank, of those that gave one within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    sent = [(p, p._request(p.client.control_channel, kind, content)) for p in ranks]
+    replies = {p.rank: p._reply(p.client.control_channel, request, deadline) for p, request in sent}
+    return {rank: reply for rank, reply in replies.items() if reply is not None}

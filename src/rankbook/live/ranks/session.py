@@ -1,0 +1,190 @@
+"""A live process group: ranks that stay between cells."""
+
+import atexit
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from rankbook.live.errors import CellFailed, UsageError
+from rankbook.live.output import label
+from rankbook.live.ranks import forkserver
+from rankbook.live.ranks.cell import CellRun
+from rankbook.live.ranks.process import RankProcess
+from rankbook.live.ranks.spec import RankSpec
+
+START_SECONDS = 120.0
+STOP_SECONDS = 1.0
+
+
+class Ranks:
+    """`world_size` live ranks. Make one with `start`; `stop` ends every process of it.
+
+    backend: "auto", "gloo" or "nccl". timeout: seconds a collective may wait for the others.
+    check: compare every collective's operation, shape and dtype over the ranks.
+    """
+
+    def __init__(self, world_size: int, backend="auto", timeout=60.0, check=True):
+        if world_size < 1:
+            raise UsageError(f"-n {world_size} makes no process group; give 1 rank or more")
+        if timeout <= 0:
+            raise UsageError(f"--timeout {timeout:g} is no time; give seconds, such as 60")
+        self.world_size, self.backend = world_size, backend
+        self.timeout, self.check = timeout, check
+        self.placement = ""
+        self._processes: dict[int, RankProcess] = {}
+        self._generation = 0
+        self._group_lost = False
+        self._directory = tempfile.mkdtemp(prefix="ranks-")  # mode 0700
+        if len(self._directory) > 80:  # a unix socket's path has room for 107 bytes
+            self._directory = tempfile.mkdtemp(prefix="ranks-", dir="/tmp")
+
+    def start(self) -> float:
+        """Start the ranks and their process group; return the seconds it took."""
+        began = time.monotonic()
+        atexit.register(self.stop)  # before multiprocessing's own, which would wait for ranks
+        try:
+            forkserver.warm_up()
+            context, port = forkserver.context(), _free_port()
+            for rank in range(self.world_size):
+                spec = RankSpec(rank, self.world_size, self._directory, port,
+                                self.backend, self.timeout, self.check)  # fmt: skip
+                self._processes[rank] = RankProcess(context, spec, dict(os.environ))
+            for process in self._processes.values():
+                process.wait_ready(began + START_SECONDS)
+            self._make_group()
+        except BaseException:
+            self.stop()
+            raise
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        """End every rank, whatever it does, and remove the private directory."""
+        atexit.unregister(self.stop)
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self._processes.values():
+            process.interrupt_and_shut_down()
+        for process in self._processes.values():
+            process.stop(deadline)
+        self._processes.clear()
+        self.remove_directory()
+
+    def remove_directory(self) -> None:
+        """Remove the private directory."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def execute(self, code: str, ranks: list[int] | None = None, number: int | None = None) -> None:
+        """Run a cell on `ranks` (all by default), showing its output; raises CellFailed."""
+        ranks = self._checked(ranks)
+        if self._group_lost and not self.dead:
+            self._make_group()
+        run = CellRun({r: self._processes[r] for r in ranks}, code, number)
+        report = run.run(self.world_size)
+        self._group_lost = self._group_lost or report.group_lost
+        if report.failed or report.interrupted:
+            raise report.exception()
+
+    def get(self, name: str, rank: int | None = None):
+        """The value of `name` on `rank`; without `rank`, the list of its values by rank."""
+        ranks = self._checked(None if rank is None else [rank])
+        files = {r: f"{self._directory}/get{r}" for r in ranks}
+        for r in ranks:
+            self._quietly(
+                "from rankbook.live.ranks import transfer; "
+                f"transfer.export(get_ipython().user_ns, {name!r}, {files[r]!r})",
+                r,
+                f"%ranks get {name}",
+            )
+        from rankbook.live.ranks import transfer  # loads torch: only who asks waits
+
+        values = [transfer.load(files[r], name) for r in ranks]
+        return values if rank is None else values[0]
+
+    def put(self, name: str, value) -> None:
+        """Give every rank its own copy of `value`, under `name`."""
+        from rankbook.live.ranks import transfer
+
+        for rank in self._checked(None):
+            file = f"{self._directory}/put{rank}"
+            transfer.save(value, file, name)
+            self._quietly(
+                "from rankbook.live.ranks import transfer; "
+                f"get_ipython().user_ns[{name!r}] = transfer.load({file!r}, {name!r})",
+                rank,
+                f"%ranks put {name}",
+            )
+
+    def complete(self, code: str, cursor: int) -> dict:
+        """Ask rank 0 (or the first that lives) to complete `code`; empty while it is busy."""
+        alive = [r for r in self._processes if r not in self.dead]
+        if not alive:
+            return {}
+        return self._processes[alive[0]].complete(code, cursor, 3.0) or {}
+
+    @property
+    def dead(self) -> dict[int, str]:
+        """The ranks that ended, and how."""
+        return {r: p.ending() for r, p in self._processes.items() if not p.alive}
+
+    def status(self) -> str:
+        """A few lines on every rank: process, memory, life."""
+        dead, lines = self.dead, [f"{self.world_size} ranks: {self.placement}"]
+        for rank, process in self._processes.items():
+            if rank in dead:
+                lines.append(f"  rank {rank}: {dead[rank]}")
+            else:
+                memory = psutil.Process(process.pid).memory_info().rss / 2**20
+                lines.append(f"  rank {rank}: process {process.pid}, {memory:.0f} MiB")
+        if dead:
+            lines.append("Start afresh with: %ranks restart")
+        elif self._group_lost:
+            lines.append("The last cell failed: the next one gets a new process group.")
+        return "\n".join(lines)
+
+    def _checked(self, ranks: list[int] | None) -> list[int]:
+        wanted = list(range(self.world_size)) if ranks is None else sorted(set(ranks))
+        if unknown := [r for r in wanted if r not in self._processes]:
+            raise UsageError(
+                f"there is no rank {unknown[0]}: the ranks are 0 to {self.world_size - 1}"
+            )
+        dead = self.dead
+        if gone := [r for r in wanted if r in dead]:
+            raise UsageError(
+                f"rank {gone[0]} is gone ({dead[gone[0]]}); start afresh with: %ranks restart"
+            )
+        return wanted
+
+    def _make_group(self) -> None:
+        """All ranks meet at a new file; their variables stay."""
+        self._generation += 1
+        store = f"{self._directory}/store{self._generation}"
+        Path(f"{store}.calls").mkdir()
+        code = f"get_ipython().kernel.join_group({store!r})"
+        run = CellRun(dict(self._processes), code, None, silent=True)
+        report = run.run(self.world_size)
+        if report.failed or report.interrupted:
+            first = next(iter(report.failed.values()), None)
+            if first and first.error and first.error["ename"] == "ValueError":
+                raise UsageError(first.evalue)
+            raise report.exception()
+        self._group_lost = False
+        self.placement = (Path(self._directory) / "placement").read_text()
+
+    def _quietly(self, code: str, rank: int, doing: str) -> None:
+        report = CellRun({rank: self._processes[rank]}, code, None, silent=True).run(1)
+        for outcome in report.failed.values():
+            cause = outcome.evalue if outcome.error else outcome.death
+            raise UsageError(f"{doing}: on rank {rank}, {cause}")
+        if report.interrupted:
+            raise CellFailed(f"{doing} was interrupted on {label([rank])}")
+
+
+def _free_port() -> int:
+    """A loopback port that is free now: MASTER_PORT for code that makes a group of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,249 @@
+"""Launches of the real torchrun from a notebook: one at a time, or several agents by name."""
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rankbook.live.errors import UsageError
+from rankbook.live.publish import Published, gather
+from rankbook.live.torchrun.launch import TICK, Launch, Order, exists
+from rankbook.live.torchrun.notes import read_note
+from rankbook.live.torchrun.process import ColdAgent, Starter
+from rankbook.live.torchrun.report import explain, interrupted
+from rankbook.live.torchrun.warm import Warm, gpus_visible
+
+PREFIX = "rankbook-torchrun-"  # of the private directories; the notebook's process id follows
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
+PLAN_SECONDS = 120.0  # until torchrun has read its options: a cold start loads torch first
+
+
+class Job:
+    """Agents that meet at one c10d rendezvous on this machine, under names."""
+
+    def __init__(self):
+        # Bound, but not listening: nobody else is given the port until the first agent takes it.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.endpoint = f"127.0.0.1:{self._reserved.getsockname()[1]}"
+        self.id = uuid.uuid4().hex
+        self.launches: dict[str, Launch] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether an agent runs."""
+        return any(launch.running for launch in self.launches.values())
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._reserved.close()
+
+
+class Torchrun:
+    """Everything that one notebook launches. `show` takes what launches print (see Follower)."""
+
+    def __init__(self):
+        _remove_what_the_killed_left()
+        self._root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))  # mode 0700
+        self._starter = Starter()
+        self._warm = Warm(self._starter)
+        self._job: Job | None = None
+        self._last: Launch | None = None
+        self._count = 0
+        atexit.register(self.close)
+
+    def run(self, order: Order, cell: str, show: Callable, cold: bool = False) -> Published:
+        """Launch `cell` and wait for the end; raises CellFailed."""
+        launch = self._launch(order, cell, cold)
+        return self._wait([launch], show)
+
+    def run_node(
+        self, order: Order, cell: str, show: Callable, cold: bool = False, background: bool = False
+    ) -> Published | None:
+        """Launch one agent of a job; in the background, return when torchrun has its options."""
+        if self._job is None or not self._job.running:
+            self._new_job()
+        job = self._job
+        if order.node in job.launches and job.launches[order.node].running:
+            raise UsageError(
+                f"{order.node} is running already; end it with %torchrun kill {order.node}, "
+                "or take another name"
+            )
+        host = not any(launch.running for launch in job.launches.values())
+        order = Order(order.options, order.program, order.node, job.endpoint, job.id, host)
+        launch = job.launches[order.node] = self._launch(order, cell, cold)
+        if not background:
+            return self._wait([launch], show)
+        deadline = time.monotonic() + PLAN_SECONDS
+        while launch.running and not launch.planned and time.monotonic() < deadline:
+            time.sleep(TICK)
+        if launch.done.is_set() and launch.failed:
+            self._raise_failure([launch])
+        return None
+
+    def join(self, name: str | None, show: Callable) -> Published:
+        """Wait for the agents of the job (or for one), show what they print; raises CellFailed."""
+        launches = [self.node(name)] if name else list(self._nodes().values())
+        if not launches:
+            raise UsageError("%torchrun join: no agents; start one with --node NAME --background")
+        return self._wait(launches, show)
+
+    def kill(self, name: str, signum: int, rank: int | None = None) -> str:
+        """Send `signum` to the agent `name`, or to its worker of global rank `rank`."""
+        launch = self.node(name)
+        word = signal.Signals(signum).name
+        if not launch.running:
+            raise UsageError(f"%torchrun kill: {name} has ended already")
+        if rank is None:
+            launch.killed_by_reader = word if signum in ENDING else ""
+            launch.send_signal(signum)
+            return f"{name}: {word} to its agent"
+        workers = {worker["rank"]: worker["pid"] for worker in launch.alive()}
+        if rank not in workers:
+            ranks = ", ".join(map(str, sorted(workers))) or "none"
+            raise UsageError(f"%torchrun kill: {name} has no rank {rank}; its ranks: {ranks}")
+        os.kill(workers[rank], signum)
+        return f"{name}: {word} to rank {rank}"
+
+    def logs(self, name: str | None) -> tuple[Launch, str]:
+        """A launch (the last one without a name), and torchrun's own log of it."""
+        launch = self.node(name) if name else self._last
+        if launch is None:
+            raise UsageError("%torchrun logs: nothing was launched yet")
+        return launch, launch.follower.agent_log if launch.follower else ""
+
+    def status(self) -> list[str]:
+        """One line for each agent of the job."""
+        return [self._status(name, launch) for name, launch in self._nodes().items()]
+
+    def stop(self) -> None:
+        """End every launch, and the warm process."""
+        launches = [*self._nodes().values(), *filter(None, [self._last])]
+        running = [launch for launch in launches if launch.running]
+        for launch in running:
+            launch.killed_by_reader = "%torchrun stop"
+            launch.send_signal(signal.SIGTERM)
+        for launch in running:
+            launch.end()
+        self._warm.stop()
+
+    def close(self) -> None:
+        """For the end of the notebook's kernel: `stop`, and leave no files."""
+        self.stop()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def node(self, name: str) -> Launch:
+        """The agent `name` of the job; raises UsageError."""
+        nodes = self._nodes()
+        if name not in nodes:
+            names = ", ".join(nodes) or "none; start one with --node NAME --background"
+            raise UsageError(f"there is no agent {name!r}; the agents: {names}")
+        return nodes[name]
+
+    def _nodes(self) -> dict[str, Launch]:
+        return self._job.launches if self._job else {}
+
+    def _new_job(self) -> None:
+        if self._job is not None:
+            self._job.close()
+        self._job = Job()
+
+    def _launch(self, order: Order, cell: str, cold: bool) -> Launch:
+        def prepare() -> Path:
+            self._count += 1
+            directory = self._root / f"{self._count}-{order.node or 'launch'}"
+            order.write(directory, cell)
+            return directory
+
+        def start_warm(directory: Path):
+            environment = read_note(directory / "request.json")["environment"]
+            return self._warm.launch(directory, environment)
+
+        def start_cold(directory: Path):
+            return ColdAgent(directory, self._starter)
+
+        def start_instead(directory: Path):
+            self._warm.give_up()
+            return start_cold(directory)
+
+        warm = not cold and sys.platform.startswith("linux") and not gpus_visible()
+        warm = warm and not {"--run-path", "--run_path"} & set(order.options)
+        starts = [start_warm, start_instead] if warm else [start_cold]
+        self._last = Launch(order, prepare, starts)
+        self._last.start()
+        return self._last
+
+    def _wait(self, launches: list[Launch], show: Callable) -> Published:
+        """Show events in the order of time until all have ended."""
+        try:
+            while any(launch.running for launch in launches):
+                _show_events(launches, show)
+                time.sleep(TICK)
+            _show_events(launches, show)
+        except KeyboardInterrupt:
+            seconds = _end([launch for launch in launches if launch.running])
+            _show_events(launches, show)
+            endings = [ending for launch in launches for ending in launch.endings]
+            raise interrupted(endings, seconds) from None
+        if failed := [launch for launch in launches if launch.failed]:
+            self._raise_failure(failed)
+        of_job = self._nodes().values() if launches[0].order.endpoint else launches
+        return gather({k: v for launch in of_job for k, v in launch.published.items()})
+
+    def _raise_failure(self, failed: list[Launch]) -> None:
+        for launch in failed:
+            if launch.usage:
+                raise UsageError(launch.usage)
+        agents = [launch.agent_failure for launch in failed if launch.agent_failure]
+        raise explain([ending for launch in failed for ending in launch.endings], agents)
+
+    def _status(self, name: str, launch: Launch) -> str:
+        if launch.running:
+            ranks = ", ".join(f"{w['rank']} (process {w['pid']})" for w in launch.alive())
+            agent = launch.agent.pid if launch.agent else None
+            return f"{name}: running, agent process {agent}, ranks {ranks or 'not started yet'}"
+        how = f"ended by {launch.killed_by_reader}" if launch.killed_by_reader else "ended"
+        return f"{name}: {how} after {launch.seconds:.1f} s, exit code {launch.code}"
+
+
+def _end(launches: list[Launch]) -> float:
+    """The reader interrupts: politely first, at once when interrupted again. Return seconds."""
+    began = time.monotonic()
+    try:
+        for launch in launches:
+            launch.send_signal(signal.SIGINT)
+        for launch in launches:
+            launch.end(signal.SIGINT)
+    except KeyboardInterrupt:
+        for launch in launches:
+            launch.destroy()
+    return time.monotonic() - began
+
+
+def _show_events(launches: list[Launch], show: Callable) -> None:
+    """Show what the reader has not seen, in the order of time."""
+    fresh = []
+    for launch in launches:
+        events = launch.events[launch.shown :]
+        launch.shown += len(events)
+        fresh += events
+    for _, kind, content in sorted(fresh, key=lambda event: event[0]):
+        show(kind, content)
+
+
+def _remove_what_the_killed_left() -> None:
+    """Directories of notebooks that were killed, and so could not remove them."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = path.name.removeprefix(PREFIX).split("-")[0]
+        with suppress(FileNotFoundError):  # another notebook may be removing it, too
+            if pid.isdigit() and path.stat().st_uid == os.getuid() and not exists(int(pid)):
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,33 @@
+"""Where ranks run, and how they work together: placement, meshes, pipelines, data parallelism."""
+
+import importlib
+
+from rankbook.parallel.placement import Placement, init, place
+
+# imported when asked for: torch's pipelining and DTensor take a second or two to import, and
+# every live rank imports `placement` before its first cell
+_LATER = {
+    "Pipeline": "pipeline",
+    "PipelinePlan": "plan",
+    "Schedule": "schedules",
+    "average_gradients": "replicas",
+    "clip_grad_norm": "clipping",
+    "cut": "stages",
+    "find_schedule": "schedules",
+    "schedule_names": "schedules",
+    "split_layers": "stages",
+    "stage_module": "stages",
+    "traced_modules": "stages",
+}
+
+__all__ = ["Placement", "init", "place", *_LATER]
+
+
+def __getattr__(name: str):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

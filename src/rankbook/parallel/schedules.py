@@ -1,0 +1,117 @@
+"""The seven pipeline schedules: which stages a rank holds, how many microbatches they need.
+
+GPipe: https://arxiv.org/abs/1811.06965. 1F1B, interleaved: https://arxiv.org/abs/2104.04473.
+Looped, breadth first: https://arxiv.org/abs/2211.05953. Zero bubble, and its V:
+https://arxiv.org/abs/2401.10241. DualPipe: https://arxiv.org/abs/2412.19437, cut in half to a V.
+All are run by https://docs.pytorch.org/docs/stable/distributed.pipelining.html.
+"""
+
+from dataclasses import dataclass
+
+from torch.distributed.pipelining import schedules as torch_schedules
+from torch.distributed.pipelining.schedules import PipelineScheduleMulti, _PipelineSchedule
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule: its `name`, the class that runs it, and how stages lie on ranks.
+
+    placement: "single" (one stage per rank), "loop" (rank r of P holds r, r + P, r + 2P, ...) or
+    "v" (rank r holds r and 2P - 1 - r: down and up again, so rank 0 has the first and the last).
+    """
+
+    name: str
+    cls: type
+    placement: str
+
+    @property
+    def stages_per_rank(self) -> int:
+        """How many stages a rank holds if nothing else is asked for."""
+        return 1 if self.placement == "single" else 2
+
+    def stages_of(self, rank: int, ranks: int, stages: int) -> list[int]:
+        """The indices of the stages, of all `stages`, on `rank` of a pipeline of `ranks` ranks."""
+        if self.placement == "v":
+            return [rank, stages - 1 - rank]
+        return list(range(rank, stages, ranks))
+
+    def check(self, ranks: int, stages: int, microbatches: int) -> None:
+        """Raise ValueError unless the schedule can run so many stages and microbatches."""
+        if ranks < 1 or microbatches < 1:
+            raise ValueError(
+                f"a pipeline of {ranks} ranks and {microbatches} microbatches cannot run; "
+                "both must be 1 or more"
+            )
+        self._check_stages(ranks, stages)
+        if self.name in ("1f1b", "dualpipev") and microbatches < stages:
+            raise ValueError(
+                f"schedule {self.name} needs at least as many microbatches as stages: "
+                f"{microbatches} microbatches, {stages} stages; use {stages} microbatches or more"
+            )
+        if self.name in ("interleaved1f1b", "interleavedzb"):
+            rounds = max(1, microbatches // ranks)
+            if microbatches % rounds:
+                raise ValueError(
+                    f"schedule {self.name} cannot deal {microbatches} microbatches to {ranks} "
+                    f"ranks in {rounds} equal rounds; use {microbatches // ranks * ranks}"
+                )
+
+    def _check_stages(self, ranks: int, stages: int) -> None:
+        held = f"{stages} stages on {ranks} rank{'s' * (ranks > 1)}"
+        if self.placement == "single" and stages != ranks:
+            raise ValueError(
+                f"schedule {self.name} runs one stage per rank, not {held}; "
+                f"use {ranks} stages, or a schedule for several stages per rank, as loopedbfs"
+            )
+        if self.placement == "v" and stages != 2 * ranks:
+            raise ValueError(
+                f"schedule {self.name} runs exactly two stages per rank, not {held}; "
+                f"use {2 * ranks} stages"
+            )
+        if stages < ranks or stages % ranks:
+            raise ValueError(
+                f"schedule {self.name} runs the same number of stages on each rank, not {held}; "
+                f"use a multiple of {ranks} stages"
+            )
+
+
+_SCHEDULES = {
+    schedule.name: schedule
+    for schedule in (
+        Schedule("gpipe", torch_schedules.ScheduleGPipe, "single"),
+        Schedule("1f1b", torch_schedules.Schedule1F1B, "single"),
+        Schedule("interleaved1f1b", torch_schedules.ScheduleInterleaved1F1B, "loop"),
+        Schedule("loopedbfs", torch_schedules.ScheduleLoopedBFS, "loop"),
+        Schedule("interleavedzb", torch_schedules.ScheduleInterleavedZeroBubble, "loop"),
+        Schedule("zbv", torch_schedules.ScheduleZBVZeroBubble, "v"),
+        Schedule("dualpipev", torch_schedules.ScheduleDualPipeV, "v"),
+    )
+}
+
+
+def schedule_names() -> list[str]:
+    """The names that `find_schedule` knows."""
+    return list(_SCHEDULES)
+
+
+def find_schedule(name: str) -> Schedule:
+    """The schedule called `name`, in any case. Raises ValueError for an unknown name."""
+    if name.lower() not in _SCHEDULES:
+        raise ValueError(f"schedule {name!r} is unknown; use {', '.join(_SCHEDULES)}")
+    return _SCHEDULES[name.lower()]
+
+
+def forward_only(schedule: _PipelineSchedule) -> _PipelineSchedule:
+    """Make torch's `schedule`, in place, fit for `eval()` only.
+
+    `eval()` of schedules for several stages still walks through the backward actions, and fails
+    where two neighbouring stages are on one rank (torch 2.13: "can't steal_bwd_input"). Without
+    those actions the order of what is left, which every two ranks agree on, does not change.
+    """
+    if isinstance(schedule, PipelineScheduleMulti):
+        keep = {"F", "SEND_F", "RECV_F", "UNSHARD", "RESHARD"}
+        orders = schedule.pipeline_order_with_comms
+        for rank, actions in orders.items():
+            flat = [part for action in actions for part in (action.sub_actions or [action])]
+            orders[rank] = [action for action in flat if action.computation_type.value in keep]
+    return schedule

@@ -1,0 +1,44 @@
+"""What every rank is called, and a ring all_reduce beside the library's.
+
+torchrun --standalone --nproc-per-node 4 -m rankbook.programs.ranks_live
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+from rankbook.parallel import init
+from rankbook.parallel.ring import ring_all_reduce
+
+NAMES = (
+    "RANK",
+    "LOCAL_RANK",
+    "GROUP_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+)
+
+
+def main() -> dict:
+    """Run on every rank; return its names, the sum and the bytes sent."""
+    device = init()
+    rank = dist.get_rank()
+    mine = torch.arange(12.0, device=device) * rank
+
+    by_ring, by_library = mine.clone(), mine.clone()
+    messages = ring_all_reduce(by_ring)
+    dist.all_reduce(by_library)
+    if not torch.equal(by_ring, by_library):
+        raise RuntimeError(f"rank {rank}: {by_ring} is not {by_library}")
+
+    dist.destroy_process_group()
+    return {
+        "names": {name: int(os.environ[name]) for name in NAMES},
+        "total": by_ring,
+        "bytes_sent": sum(message.nbytes for message in messages),
+    }
+
+
+if __name__ == "__main__":
+    print(main(), flush=True)

@@ -1,0 +1,53 @@
+"""The Chinese texts keep to Chinese typography, and the rules find what breaks it."""
+
+from pathlib import Path
+
+import pytest
+import typography
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_chinese_texts():
+    assert not typography.problems(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("每个进程,都在跑。", "half-width punctuation"),
+        ("卡住(死锁)。", "half-width punctuation"),
+        ("都在跑.", "half-width punctuation"),
+        ('所谓"死锁"。', "half-width punctuation"),
+        ("每个rank 都在跑。", "no space"),
+        ("启动 4个进程。", "no space"),
+        ("名字`rank` 是编号。", "no space"),
+        ("大小为$n$ 时。", "no space"),
+        ("进程 组。", "a space inside"),
+        ("先启动， rank 再通信。", "a space beside"),
+        ("**卡住** 。", "a space beside"),
+        ("第一行，\n第二行。", "a line break"),
+        ("共 ４ 个。", "full-width letters"),
+        ("编号称为秩。", "say 'rank'"),
+    ],
+)
+def test_a_mistake_is_found(text, what):
+    found = [rule for rule, _ in typography.marks(text, {"秩": "rank"})]
+    assert any(rule.startswith(what) for rule in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "每个 rank 都在跑：第 4 个也一样（见下文）。",
+        "运行 `dist.all_reduce(x)`，然后 `print(x)`。",
+        "耗时 $t(n) = \\alpha + \\beta n$，见“测量”一节。",
+        "```python\nprint('你好,world')  # 注释,可以\n```",
+        "| 选项 | 含义 |\n|---|---|\n| `-n` | 数量 |",
+        "见[术语表](glossary.md)。\n\n下一段。",
+        "- 第一项；\n- 第二项。",
+        "<!-- alt: 一条直线 -->",
+    ],
+)
+def test_good_text_passes(text):
+    assert list(typography.marks(text, {"秩": "rank"})) == []

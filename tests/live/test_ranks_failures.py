@@ -1,0 +1,147 @@
+"""Every failure a reader can meet: it ends in time, names its cause, and the next cell works."""
+
+import time
+
+import pytest
+
+ALIVE = "%%ranks\nt = torch.ones(1); dist.all_reduce(t); print(kept, int(t))"
+
+
+@pytest.fixture(autouse=True)
+def _variables_and_group_survive(live):
+    """Around every test: a variable set before is there after, and collectives work."""
+    assert not live.run("%%ranks\nkept = 'kept'").error
+    yield
+    n = live.world_size
+    result = live.run(ALIVE)
+    assert (result.error, result.text) == ("", f"[0-{n - 1}] kept {n}\n")
+
+
+def others(live) -> list[int]:
+    return [rank for rank in range(live.world_size) if rank != 1]
+
+
+def test_one_rank_raises_while_the_others_wait(live):
+    code = "%%ranks\nt = torch.ones(2)\nif rank == 1:\n    raise ValueError('boom')\n"
+    result = live.run(code + "dist.all_reduce(t)")
+    assert result.seconds < 3
+    cause, *rest = result.error.split("\n")
+    assert cause == "CellFailed: [1] raised ValueError: boom"
+    assert "----> 4     raise ValueError('boom')" in result.error
+    for rank in others(live):
+        assert f"rank {rank} was blocked in all_reduce(float32 [2]), cell line 5" in rest
+
+
+def test_the_others_wait_in_a_request(live):
+    code = "%%ranks\nif rank == 1:\n    raise ValueError('boom')\n"
+    result = live.run(code + "request = dist.irecv(torch.ones(1), src=1)\nrequest.wait()")
+    assert result.seconds < 3
+    assert "rank 0 was blocked in request.wait(), cell line 5" in result.error
+
+
+def test_the_others_wait_in_ddps_backward(live):
+    live.run("%%ranks\nfrom torch.nn.parallel import DistributedDataParallel")
+    live.run("%%ranks\nDistributedDataParallel(torch.nn.Linear(2, 2))(torch.ones(1, 2)).sum()")
+    code = "%%ranks\nmodel = DistributedDataParallel(torch.nn.Linear(2, 2))\nout = model("
+    code += "torch.ones(1, 2)).sum()\nif rank == 1:\n    raise ValueError('boom')\nout.backward()"
+    result = live.run(code)
+    assert result.seconds < 4
+    assert result.error.startswith("CellFailed: [1] raised ValueError: boom")
+    assert "rank 0 was blocked in backward(), cell line 6" in result.error
+
+
+def test_a_rank_that_computes_may_finish(live):
+    code = "%%ranks\nimport time\nif rank == 1:\n    raise ValueError('boom')\n"
+    result = live.run(code + "time.sleep(2)\nprint('done')")
+    assert "[0] goes on after rank 1 failed: time.sleep(2), cell line 5" in result.text
+    assert "done" in result.text and "[1] raised ValueError: boom" in result.error
+
+
+def test_equal_errors_are_shown_once(live):
+    result = live.run("%%ranks\nundefined")
+    assert result.error.count("NameError: name 'undefined' is not defined") == 1
+    assert result.error.startswith(f"CellFailed: [0-{live.world_size - 1}] raised NameError")
+
+
+def test_the_traceback_carries_the_notebooks_cell_number(live):
+    number = int(live.run("print(len(In) - 1)").text) + 1
+    assert f"Cell In[{number}], line 2" in live.run("%%ranks\nundefined").error
+
+
+def test_a_syntax_error_is_shown_once(live):
+    result = live.run("%%ranks\nx = = 1")
+    assert result.error.count("SyntaxError: invalid syntax") == 2
+
+
+def test_memory_that_is_not_there(live):
+    result = live.run("%%ranks\nif rank == 1:\n    torch.empty(10**16)\ndist.barrier()")
+    assert result.seconds < 3
+    assert result.error.startswith("CellFailed: [1] raised RuntimeError")
+    assert "can't allocate memory" in result.error
+
+
+def test_deadlock_and_interrupt(live):
+    live.begin("%%ranks\nprint('waits'); dist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
+    live.until("waits")
+    pressed = time.monotonic()
+    live.interrupt()
+    result = live.finish()
+    assert time.monotonic() - pressed < 5
+    assert result.error.startswith("CellFailed: The cell was interrupted.")
+    assert "rank 0 was blocked in recv(float32 [1], src=1), cell line 2" in result.error
+
+
+def test_endless_loop_and_interrupt(live):
+    live.begin("%%ranks\nprint('spins')\nwhile True:\n    pass")
+    live.until("spins")
+    pressed = time.monotonic()
+    live.interrupt()
+    result = live.finish()
+    assert time.monotonic() - pressed < 2
+    assert result.error.startswith("CellFailed: The cell was interrupted.")
+
+
+def test_interrupted_between_collectives(live):
+    """The ranks stop at different calls; the next cell must not pair one's old with another's."""
+    live.begin("%%ranks\nprint('loops')\nwhile True:\n    dist.all_reduce(torch.ones(1))")
+    live.until("loops")
+    live.interrupt()
+    assert live.finish(10).error.startswith("CellFailed: The cell was interrupted.")
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.005, 0.01, 0.02])
+def test_an_interrupt_at_any_moment(live, moment):
+    """Also while the cell is on its way to the ranks: never does one rank run on alone.
+
+    An interrupt just before the cell ends it without a word; that is ipykernel's doing.
+    """
+    live.begin("%%ranks\ndist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
+    time.sleep(moment)
+    live.interrupt()
+    try:
+        result = live.finish(8)
+    except TimeoutError:  # a kernel that has not begun the cell ignores the first one
+        live.interrupt()
+        result = live.finish(8)
+    assert "nterrupt" in result.error or result.error == result.text == ""
+
+
+def test_after_two_failures_in_a_row(live):
+    for _ in range(2):
+        assert live.run("%%ranks\nassert rank != 1\ndist.barrier()").error
+
+
+def test_collectives_that_go_on_are_not_taken_for_a_hang(live):
+    """For longer than the silence after which ranks that wait are looked at."""
+    code = "%%ranks\nimport time\nend, go = time.monotonic() + 7, torch.ones(1)\nwhile go.item():\n"
+    code += "    go.fill_(time.monotonic() < end)  # rank 0's counts\n"
+    result = live.run(code + "    dist.broadcast(go, 0)")
+    assert (result.text, result.error) == ("", "")
+
+
+def test_a_rank_that_did_not_run_the_cell_is_missed(live):
+    """Waiting for it would take the group's time-out; the reader learns why, and interrupts."""
+    live.begin("%%ranks 0\ndist.all_reduce(torch.ones(1))")
+    live.until(r"\[0\] still waits in all_reduce\(float32 \[1\]\), cell line 2", timeout=8)
+    live.interrupt()
+    assert "did not run this cell" in live.finish().error

@@ -1,0 +1,139 @@
+"""Starting, stopping and leaving: nothing clashes, nothing stays behind."""
+
+import socket
+import time
+from pathlib import Path
+
+import nbclient
+import nbformat
+import psutil
+import pytest
+
+from tests.live.kernel import Notebook
+
+READY = "%load_ext rankbook\n%ranks start -n {n}"
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("doing", ["nothing", "a hang"])
+def test_the_notebooks_kernel_is_killed(n, doing):
+    with Notebook() as nb:
+        assert not nb.run(READY.format(n=n)).error
+        if doing == "a hang":
+            nb.begin("%%ranks\nprint('hangs')\nif rank:\n    dist.barrier()\nwhile True: pass")
+            nb.until("hangs")
+        assert len(nb.processes()) >= n
+        nb.kill()
+        assert nb.wait_gone(2) == []
+
+
+def test_the_notebooks_kernel_shuts_down():
+    """As with the restart button: Jupyter waits 5 s, and a reader should not have to."""
+    with Notebook() as nb:
+        assert not nb.run(READY.format(n=2)).error
+        nb.run("from rankbook.magics import RanksMagics")
+        directory = Path(nb.run("print(RanksMagics.session._directory)").text.strip())
+        assert directory.is_dir()
+        began = time.monotonic()
+        nb._manager.shutdown_kernel()
+        assert time.monotonic() - began < 2
+        assert nb.wait_gone(2) == []
+        assert not directory.exists()
+
+
+def test_two_notebooks_at_once():
+    with Notebook() as one, Notebook() as two:
+        for nb in (one, two):
+            nb.begin(READY.format(n=2))
+        for nb in (one, two):
+            assert not nb.finish().error
+        for nb in (one, two):
+            nb.begin("%%ranks\nfor _ in range(50): dist.all_reduce(torch.ones(1))\nprint('ok')")
+        assert [nb.finish().text for nb in (one, two)] == ["[0-1] ok\n"] * 2
+
+
+def test_fifty_starts_and_stops_leave_nothing(notebook):
+    import_all = "import os, glob, tempfile, psutil\nme = psutil.Process()"
+    count = (
+        "(me.num_fds(), len(me.children(recursive=True)), me.num_threads(), "
+        "len(glob.glob(tempfile.gettempdir() + '/ranks-*')))"
+    )
+    notebook.run(import_all)
+    assert not notebook.run("%ranks start -n 2\n%ranks stop").error
+    before = notebook.run(count).text
+    loop = "for _ in range(50):\n    get_ipython().run_line_magic('ranks', 'start -n 2')\n"
+    result = notebook.run(loop + "    get_ipython().run_line_magic('ranks', 'stop')", timeout=120)
+    assert not result.error and result.text.count("2 ranks after") == 50
+    assert notebook.run(count).text == before
+
+
+def test_nothing_listens_beyond_loopback_and_sockets_are_private(notebook):
+    assert not notebook.run("%ranks start -n 2").error
+    notebook.run("%%ranks\ndist.all_reduce(torch.ones(1))")
+    addresses = [
+        connection.laddr.ip
+        for process in notebook.processes()
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN or connection.type == socket.SOCK_DGRAM
+    ]
+    assert addresses and set(addresses) <= {"127.0.0.1", "::1"}
+    code = "from rankbook.magics import RanksMagics as m\nimport os\n"
+    code += "print(oct(os.stat(m.session._directory).st_mode & 0o777))"
+    assert notebook.run(code).text == "0o700\n"
+    assert not notebook.run("%ranks stop").error
+
+
+def test_a_failing_rank_fails_the_notebook():
+    cells = [READY.format(n=2), "%%ranks\nassert rank != 1, 'here'", "print('not reached')"]
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="here"):
+        nbclient.NotebookClient(nb, timeout=60, kernel_name="python3").execute()
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("%%ranks\n1", "no ranks are running; start some first: %ranks start -n 2"),
+        ("%ranks get x", "no ranks are running; start some first: %ranks start -n 2"),
+        ("%ranks start -n 0", "-n 0 makes no process group; give 1 rank or more"),
+        ("%ranks start", "%ranks start: the following arguments are required: -n"),
+        ("%ranks start -n two", "%ranks start: argument -n: invalid int value: 'two'"),
+        ("%ranks start -n 2 --timeout 0", "--timeout 0 is no time; give seconds, such as 60"),
+        ("%ranks start -n 2 --backend mpi", "%ranks start: argument --backend: invalid choice"),
+        ("%ranks sing", "%ranks sing is unknown; use start, get, put, status, restart or stop"),
+        ("%ranks", "%ranks needs a command; use start, get, put, status, restart or stop"),
+    ],
+)
+def test_wrong_use_without_ranks(notebook, code, sentence):
+    assert notebook.run(code).error.startswith(f"UsageError: {sentence}")
+
+
+def test_stop_without_ranks_is_fine(notebook):
+    assert notebook.run("%ranks stop").error == ""
+    assert notebook.run("%ranks status").text == "No ranks are running.\n"
+
+
+def test_nccl_without_gpus_is_refused(notebook):
+    import torch
+
+    if torch.cuda.device_count() >= 2:
+        pytest.skip("this machine has GPUs enough for nccl")
+    result = notebook.run("%ranks start -n 2 --backend nccl")
+    assert "nccl needs one GPU per rank: 2 ranks" in result.error
+    assert notebook.run("%ranks status").text == "No ranks are running.\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("%%ranks 7\n1", "there is no rank 7: the ranks are 0 to"),
+        ("%%ranks all\n1", "%%ranks all: give ranks like 0 or 0,2"),
+        ("%ranks start -n 2", "ranks are running already; stop them first: %ranks stop"),
+        ("%ranks get nowhere", "%ranks get nowhere: on rank 0, name 'nowhere' is not defined"),
+        ("%ranks get rank --from 9", "there is no rank 9: the ranks are 0 to"),
+        ("%ranks put nowhere", "%ranks put: 'nowhere' is not defined in the notebook"),
+        ("f = lambda: 1\n%ranks put f", "'f' is a function, which cannot be sent"),
+    ],
+)
+def test_wrong_use_with_ranks(live, code, sentence):
+    assert sentence in live.run(code).error

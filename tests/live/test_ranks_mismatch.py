@@ -1,0 +1,82 @@
+"""Ranks that make different calls: named at once; without the check, what gloo does instead."""
+
+import pytest
+
+from tests.live.kernel import Notebook
+
+CALLS = {
+    "operation": (
+        "if rank == 1:\n    dist.broadcast(torch.ones(4), 0)\n"
+        "else:\n    dist.all_reduce(torch.ones(4))",
+        "rank 0 called all_reduce(float32 [4]), cell line 5",
+        "rank 1 called broadcast(float32 [4], src=0), cell line 3",
+    ),
+    "shape": (
+        "dist.all_reduce(torch.ones(8 if rank == 1 else 4))",
+        "rank 0 called all_reduce(float32 [4]), cell line 2",
+        "rank 1 called all_reduce(float32 [8]), cell line 2",
+    ),
+    "dtype": (
+        "dist.all_reduce(torch.ones(4, dtype=torch.int32 if rank == 1 else torch.float32))",
+        "rank 0 called all_reduce(float32 [4]), cell line 2",
+        "rank 1 called all_reduce(int32 [4]), cell line 2",
+    ),
+    "source": (
+        "dist.broadcast(torch.ones(4), src=rank % 2)",
+        "rank 0 called broadcast(float32 [4], src=0), cell line 2",
+        "rank 1 called broadcast(float32 [4], src=1), cell line 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_mismatch_is_named(live, what):
+    code, *calls = CALLS[what]
+    result = live.run(f"%%ranks\n{code}")
+    assert result.seconds < 5
+    assert result.error.startswith("CellFailed: collective mismatch")
+    for call in calls:
+        assert call in result.error.split("\n")
+    assert not live.run("%%ranks\ndist.barrier()").error
+
+
+def test_calls_that_may_differ_do_not_raise(live):
+    code = """%%ranks
+gathered = [torch.zeros(1) for _ in range(world_size)] if rank == 0 else None
+dist.gather(torch.tensor([float(rank)]), gathered, dst=0)
+objects = [None] * world_size
+dist.all_gather_object(objects, "x" * rank)
+half = dist.new_group([0, 1])
+if rank < 2:
+    dist.all_reduce(torch.ones(rank * 0 + 1), group=half)
+handle = dist.all_reduce(torch.ones(1), async_op=True)
+handle.wait()
+objects[-1]"""
+    result = live.run(code)
+    assert (result.error, "'x" in result.text) == ("", True)
+
+
+@pytest.fixture(scope="module")
+def unchecked():
+    """Two ranks without the check, and a time-out that a test can wait for."""
+    with Notebook() as nb:
+        assert not nb.run("%load_ext rankbook\n%ranks start -n 2 --no-check --timeout 3").error
+        yield nb
+
+
+def test_unchecked_operations_time_out_and_are_named(unchecked):
+    result = unchecked.run(f"%%ranks\n{CALLS['operation'][0]}", timeout=10)
+    assert result.error.startswith("CellFailed: collective mismatch")
+    assert "rank 1 called broadcast(float32 [4], src=0), cell line 3" in result.error
+
+
+def test_unchecked_dtypes_of_one_size_give_garbage_silently(unchecked):
+    code = "%%ranks\nt = torch.ones(4, dtype=torch.int32 if rank == 1 else torch.float32)\n"
+    result = unchecked.run(code + "dist.all_reduce(t)\nprint(t[0].item() == 2)")
+    assert result.error == ""
+    assert "False" in result.text  # at least one rank holds a wrong sum, and nothing was said
+
+
+def test_unchecked_shapes_end_a_process(unchecked):
+    result = unchecked.run(f"%%ranks\n{CALLS['shape'][0]}", timeout=10)
+    assert "is gone: killed by SIGABRT" in result.error

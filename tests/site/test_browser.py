@@ -1,0 +1,194 @@
+"""The book in a real browser. Every test also fails on console errors and foreign requests."""
+
+import json
+import random
+import re
+from urllib.parse import quote
+
+import pytest
+from bs4 import BeautifulSoup
+
+pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+DIAGRAMS_DRAWN = """() => [...document.querySelectorAll('.highlight-mermaid')]
+    .every((box) => box.classList.contains('drawn'))"""
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"), [("zh-CN", "zh"), ("zh-TW", "zh"), ("en-GB", "en"), ("de-DE", "en")]
+)
+def test_root_page_chooses_the_readers_language(visit, locale, language):
+    page = visit("index.html", locale=locale)
+    page.wait_for_url(f"**/{language}/book/{language}/index.html")
+
+
+def test_choice_of_language_is_remembered(visit, address):
+    page = visit("en/book/en/index.html", locale="en-GB")
+    page.click("a.lang-switch")
+    page.wait_for_url("**/zh/book/zh/index.html")
+    page.goto(address)
+    page.wait_for_url("**/zh/book/zh/index.html")
+
+
+def test_switch_lands_at_the_same_place(visit, text_pages, address):
+    page = visit("index.html")
+    for path in text_pages:
+        page.goto(address + path)
+        page.wait_for_function(DIAGRAMS_DRAWN)
+        page.wait_for_load_state("networkidle")  # formulas, too: nothing moves any more
+        anchors = page.eval_on_selector_all("article [id^='at-']", "all => all.map(e => e.id)")
+        anchor = anchors[len(anchors) // 2]
+        scroll = "id => document.getElementById(id).scrollIntoView({behavior: 'instant'})"
+        page.evaluate(scroll, anchor)
+        top = "id => document.getElementById(id).getBoundingClientRect().top"
+        before = page.evaluate(top, anchor)
+        press(page, "a.lang-switch")
+        other = "zh" if path.startswith("en/") else "en"
+        page.wait_for_url(f"**/{other}/**")
+        page.wait_for_function(DIAGRAMS_DRAWN)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("location.hash"), f"{path}: the switch forgot the place"
+        height = page.evaluate("innerHeight")
+        assert -height < page.evaluate(top, anchor) - before < height, f"{path}: {anchor}"
+
+
+def press(page, selector: str) -> None:
+    """A click where the element is; `page.click` first scrolls a page with a sticky header."""
+    box = page.locator(selector).bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def search(page, address: str, language: str, query: str) -> list[str]:
+    """The pages that a search finds, as they are linked."""
+    page.goto(f"{address}{language}/search.html?q={quote(query)}")
+    page.wait_for_function("document.querySelector('.search-summary')?.innerText.length > 0")
+    return page.eval_on_selector_all(
+        "ul.search li > a", "links => links.map(l => new URL(l.href).pathname)"
+    )
+
+
+def phrases(site, path: str, pattern: str, count: int = 3) -> list[str]:
+    """Some phrases of a page's prose, the same ones in every run."""
+    article = BeautifulSoup((site / path).read_text("utf-8"), "html.parser").article
+    for block in article.select("pre, summary, .math, .headerlink, style, script, .verified"):
+        block.decompose()
+    found = sorted({m for p in article.select("p") for m in re.findall(pattern, p.text)})
+    return random.Random(path).sample(found, min(count, len(found)))
+
+
+def test_any_chinese_phrase_is_found(visit, site, text_pages, address):
+    page = visit("zh/search.html")
+    for path in text_pages:
+        if path.startswith("zh/"):
+            for phrase in phrases(site, path, r"[\u4e00-\u9fff]{5,9}"):
+                assert f"/{path}" in search(page, address, "zh", phrase), f"{path}: {phrase}"
+
+
+@pytest.mark.parametrize("query", ["带宽", "集合通信等待其他", "每个 rank 都在跑", "all_reduce"])
+def test_chinese_search(visit, address, query):
+    page = visit("zh/search.html")
+    assert search(page, address, "zh", query)
+    assert "搜索完成" in page.inner_text(".search-summary")
+
+
+def test_search_finds_nothing_where_nothing_is(visit, address):
+    page = visit("zh/search.html")
+    assert search(page, address, "zh", "螺蛳粉配方大全") == []
+    assert search(page, address, "en", "zygomorphic") == []
+
+
+def test_english_search(visit, site, text_pages, address):
+    page = visit("en/search.html")
+    for path in text_pages:
+        if path.startswith("en/"):
+            for phrase in phrases(site, path, r"\b[a-z]{5,}(?: [a-z]{4,}){1,2}\b", 2):
+                assert f"/{path}" in search(page, address, "en", phrase), f"{path}: {phrase}"
+
+
+def test_search_summary_shows_the_text_only(visit, address):
+    page = visit("zh/search.html")
+    search(page, address, "zh", "每字节所需的时间")
+    summary = page.wait_for_selector("ul.search li .context").inner_text()
+    assert "每字节所需的时间" in summary and "English" not in summary
+
+
+def test_dark_follows_the_system_and_the_button(visit):
+    page = visit("en/book/en/index.html", color_scheme="dark")
+    page.wait_for_function(DIAGRAMS_DRAWN)
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", ground)[:3])) < 60
+    assert "-dark" in page.get_attribute(".highlight-mermaid svg", "id")
+    while page.evaluate("document.documentElement.dataset.mode") != "light":
+        page.click(".article-header-buttons .theme-switch-button")
+    page.wait_for_function("document.querySelector('.highlight-mermaid svg').id.includes('light')")
+
+
+def test_diagrams_and_formulas_are_drawn(visit, text_pages, address):
+    page = visit("index.html")
+    for path in text_pages:
+        page.goto(address + path)
+        page.wait_for_function(DIAGRAMS_DRAWN)
+        for drawing in page.query_selector_all(".highlight-mermaid svg"):
+            assert drawing.get_attribute("role") == "img"
+            assert drawing.query_selector("title").text_content().strip()
+        if page.query_selector("article .math"):
+            page.wait_for_selector("article mjx-container")
+
+
+def test_a_phone_never_scrolls_sideways(visit, text_pages, pages, address):
+    page = visit("index.html", **PHONE)
+    for path in [*text_pages, *(path for path in pages if path.endswith("search.html"))]:
+        page.goto(address + path)
+        page.wait_for_function(DIAGRAMS_DRAWN)
+        page.wait_for_load_state("networkidle")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390, f"{path} is {width} wide"
+
+
+def test_a_phone_has_the_contents_of_the_book(visit):
+    page = visit("zh/book/zh/index.html", **PHONE)
+    page.click(".primary-toggle")
+    page.wait_for_selector("dialog a:has-text('术语表')", state="visible")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_accessible(visit, text_pages, address, language, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit("index.html", color_scheme=scheme)
+    violations = []
+    for path in [p for p in text_pages if p.startswith(language)] + [f"{language}/search.html"]:
+        page.goto(address + path)
+        page.wait_for_function(DIAGRAMS_DRAWN)
+        for violation in Axe().run(page, options={"preload": False}).response["violations"]:
+            if violation["impact"] in ("serious", "critical"):
+                where = [node["html"][:160] for node in violation["nodes"][:3]]
+                violations.append(f"{path}: {violation['id']}: {where}")
+    assert not violations, "\n".join(violations)
+
+
+def test_download_gives_the_notebook(visit, text_pages, request):
+    chapters = [path for path in text_pages if "/chapters/" in path]
+    for path in chapters:
+        page = visit(path)
+        with page.expect_download() as download:
+            page.click("a[download]")
+        _, _, source = path.removesuffix(".html").partition("/")
+        committed = (request.config.rootpath / f"{source}.ipynb").read_text("utf-8")
+        assert json.loads(download.value.path().read_text("utf-8")) == json.loads(committed)
+
+
+def test_works_from_files(visit, site, text_pages):
+    chapter = next(path for path in text_pages if path.startswith("en/chapters/"))
+    page = visit((site / "index.html").as_uri(), locale="en-GB")
+    page.wait_for_url("file:**/en/book/en/index.html")
+    page.wait_for_function(DIAGRAMS_DRAWN)
+    page.goto((site / chapter).as_uri())
+    if page.query_selector("article .math"):
+        page.wait_for_selector("article mjx-container")
+    page.click("a.lang-switch")
+    page.wait_for_url("file:**/zh/**")
+    page.goto((site / "zh/search.html").as_uri() + "?q=" + quote("每字节所需的时间"))
+    page.wait_for_selector("ul.search li > a")

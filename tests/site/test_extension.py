@@ -1,0 +1,104 @@
+"""The book's own Sphinx extension, piece by piece."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BOOK = Path(__file__).resolve().parents[2] / "book"
+sys.path[:0] = [str(BOOK), str(BOOK / "ext")]
+
+import record_gpu  # noqa: E402 - the paths come first
+from bookext import cards, generated, lexers, search, verified  # noqa: E402
+from pygments.token import Generic, Keyword, Name  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4 ranks after 1.3 s: gloo on cpu (no GPU here)\n", (4, "gloo")),
+        ("2 ranks after 1.3 s: gloo on cpu\n4 ranks after 2 s: gloo on cpu", (4, "gloo")),
+        ("%%torchrun --nproc-per-node=3\nprint(1)", (3, "")),
+        ("%%torchrun --nproc_per_node 2 --cold\nprint(1)", (2, "")),
+        ("we started 8 ranks after 2 s of thought", (0, "")),
+    ],
+)
+def test_placement_is_read_from_what_ran(text, expected):
+    found = verified.placement(text)
+    assert (found["ranks"], found["backend"]) == expected
+    assert found["cores"] >= 1 and found["gpu"] == ""
+
+
+def test_card_line_in_both_languages():
+    words = {
+        "ranks": {"one": "1 rank", "many": "{n} ranks", "none": "no rank"},
+        "cores": {"one": "1 core", "many": "{n} cores"},
+        "seconds": "{n} s",
+    }
+    run = {"ranks": 4, "backend": "gloo", "gpu": "", "cores": 2, "seconds": 38.4}
+    run |= {"torch": "2.13.0", "date": "2026-11-21"}
+    line = cards.describe(run, words)
+    assert line == "4 ranks · 38 s · 2 cores · gloo · torch 2.13.0 · 2026-11-21"
+    on_box = cards.describe(run | {"box": "1 × GPU"}, words)
+    assert "2 cores (1 × GPU) · gloo" in on_box
+    on_gpu = cards.describe(run | {"gpu": "4 × GPU", "backend": "nccl"}, words)
+    assert on_gpu == "4 ranks · 38 s · 4 × GPU · nccl · torch 2.13.0 · 2026-11-21"
+
+
+def test_gpu_runs_are_recorded_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(record_gpu, "gpu_names", lambda: "1 × GPU")
+    cell = {
+        "cell_type": "code",
+        "source": ["%ranks start -n 2"],
+        "outputs": [{"text": ["2 ranks after 1.0 s: gloo on cpu (1 GPU here)\n"]}],
+        "metadata": {
+            "execution": {
+                "iopub.execute_input": "2026-11-21T10:00:00.000000Z",
+                "shell.execute_reply": "2026-11-21T10:00:07.500000Z",
+            }
+        },
+    }
+    (tmp_path / "01_ring.ipynb").write_text(json.dumps({"cells": [cell]}))
+    results = tmp_path / "chapters.json"
+    for _ in range(2):
+        record_gpu.main(tmp_path, results)
+    (run,) = json.loads(results.read_text())
+    assert (run["chapter"], run["ranks"], run["backend"]) == ("01_ring", 2, "gloo")
+    assert (run["seconds"], run["date"], run["box"]) == (7.5, "2026-11-21", "1 × GPU")
+
+
+def test_body_of_our_cell_magics_is_python():
+    tokens = list(lexers.MagicLexer().get_tokens("%%ranks 0,2\nfor i in range(3):\n    pass\n"))
+    assert (Keyword, "for") in tokens and (Name.Builtin, "range") in tokens
+    other = list(lexers.MagicLexer().get_tokens("%%html\n<b>for</b>\n"))
+    assert (Keyword, "for") not in other
+
+
+def test_rank_prefixes_in_outputs():
+    text = "[0-3] a [1] b\n[1] c\nx[2] d\n[0,2]\n"
+    tokens = list(lexers.OutputLexer().get_tokens(text))
+    prefixes = [piece for token, piece in tokens if token is Generic.Prompt]
+    assert prefixes == ["[0-3]", "[1]", "[0,2]"]
+    assert "".join(piece for _, piece in tokens) == text
+
+
+def test_chinese_is_cut_the_same_way_as_the_query():
+    cut = search.ChineseSearch({}).split("环形 all_reduce：带宽与延迟")
+    assert {"环形", "带宽", "宽与", "与延", "延迟", "带", "all_reduce"} <= set(cut)
+    assert search.bigrams("环") == ["环"]
+
+
+def test_reference_lists_documented_public_names_only():
+    names = generated.public_names("rankbook.live.publish")
+    assert "publish" in names and not any(name.startswith("_") for name in names)
+    assert "time" not in names, "imported, not defined there"
+    text = generated.modules("en", "rankbook.live.publish")
+    assert ".. automodule:: rankbook.live.publish" in text
+
+
+def test_glossary_has_the_same_anchors_in_both_languages():
+    english, chinese = (generated.glossary(language, "") for language in ("en", "zh"))
+    assert "[process group]{#term-process-group} · 进程组" in english
+    assert "[进程组]{#term-process-group} · process group" in chinese
+    assert "[rank]{#term-rank}\n" in english

@@ -1,0 +1,172 @@
+"""The built pages, read as files: links, anchors, assets, languages, words."""
+
+import json
+import re
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+
+pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
+LANGUAGES = {"en": "en", "zh": "zh-CN"}
+FOREIGN = re.compile(r"(https?:)?//")
+CJK = re.compile(r"[\u4e00-\u9fff]")
+
+
+@pytest.fixture(scope="module")
+def soups(site, pages):
+    return {page: BeautifulSoup((site / page).read_text("utf-8"), "html.parser") for page in pages}
+
+
+def test_both_languages_have_the_same_pages(pages):
+    english, chinese = (
+        {page.replace(f"/{lang}/", "/")[2:] for page in pages if page.startswith(f"{lang}/")}
+        for lang in LANGUAGES
+    )
+    assert english == chinese
+    assert len(english) >= 7
+
+
+def test_every_local_link_and_anchor_leads_somewhere(site, soups):
+    anchors = {
+        site / page: {tag["id"] for tag in soup.find_all(id=True)} for page, soup in soups.items()
+    }
+    broken = []
+    for page, soup in soups.items():
+        for link in {tag["href"] for tag in soup.find_all(["a", "link"], href=True)}:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or "_modules/" in parts.path:
+                continue  # the pages with the source code are Sphinx's own
+            target = (site / page).parent / unquote(parts.path) if parts.path else site / page
+            target = target.resolve()
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                broken.append(f"{page}: {link} leads nowhere")
+            elif parts.fragment and unquote(parts.fragment) not in anchors[target]:
+                broken.append(f"{page}: {link}: no such anchor")
+    assert not broken, "\n".join(broken)
+
+
+def test_every_asset_is_there_and_ours(site, soups):
+    wrong = []
+    for page, soup in soups.items():
+        sources = [tag["src"] for tag in soup.find_all(["script", "img", "iframe"], src=True)]
+        sources += [tag["href"] for tag in soup.find_all("link", rel=["stylesheet", "icon"])]
+        for source in sources:
+            if FOREIGN.match(source):
+                wrong.append(f"{page}: {source} is on another host")
+            elif not source.startswith("data:"):
+                path = (site / page).parent / unquote(urlsplit(source).path)
+                if not path.exists():
+                    wrong.append(f"{page}: {source} is missing")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_style_sheets_load_nothing_from_elsewhere(site):
+    for sheet in site.rglob("*.css"):
+        loaded = re.findall(r"url\(\s*['\"]?((?:https?:)?//[^)]*)\)", sheet.read_text("utf-8"))
+        assert not loaded, f"{sheet.name}: {loaded}"
+
+
+def test_language_is_declared(soups):
+    for page, soup in soups.items():
+        language = LANGUAGES.get(page.split("/")[0])
+        if language and page.count("/") > 1:
+            assert soup.html["lang"] == language, page
+            alternates = soup.find_all("link", rel="alternate", hreflang=True)
+            tags = [alternate["hreflang"] for alternate in alternates]
+            assert sorted(tags) == ["en", "x-default", "zh-CN"], page
+
+
+def test_switch_leads_to_the_twin(site, soups, text_pages):
+    for page in text_pages:
+        code, other = ("en", "zh") if page.startswith("en/") else ("zh", "en")
+        (link,) = soups[page].select("a.lang-switch")
+        target = ((site / page).parent / link["href"]).resolve()
+        twin = page.replace(f"{code}/", f"{other}/")
+        assert target == site / twin
+
+
+def test_chinese_pages_have_chinese_words_around_them(soups):
+    left = set()
+    for page, soup in soups.items():
+        if not page.startswith("zh/"):
+            continue
+        for tag in soup.find_all(True):
+            if tag.find_parent(lang="en") or tag.get("lang") == "en":
+                continue
+            for name in ("title", "aria-label", "placeholder", "alt"):
+                value = tag.get(name, "")
+                if re.search(r"[A-Za-z]{4}", value) and not CJK.search(value):
+                    left.add(f"{page}: {name}={value!r}")
+        for block in soup.select("nav, header, footer, .bd-header-article, .prev-next-area"):
+            for text in block.stripped_strings:
+                known = re.fullmatch(
+                    r"[\W\d]*|English|Ctrl|\.ipynb|JupyterLab|[%\w.]+(\(\))?", text
+                )
+                if not known and not CJK.search(text):
+                    left.add(f"{page}: {text!r}")
+    # Said by a library under the name that its script then replaces (book.js).
+    left = {entry for entry in left if "Toggle hidden content" not in entry}
+    assert not left, "\n".join(sorted(left))
+
+
+def test_markup_is_rendered(soups, text_pages):
+    """Beside Chinese punctuation ``**`` may stay as it is: CommonMark sees no end of the bold."""
+    left = []
+    for page in text_pages:
+        for block in soups[page].article.select("p, li, td, th, h1, h2, h3, dd"):
+            prose = "".join(
+                text
+                for text in block.find_all(string=True)
+                if not text.find_parent(["code", "pre", "script"])
+                and not text.find_parent(class_=["math", "english"])
+            )
+            left += [f"{page}: {prose[:80]}" for mark in ("**", "](", "`", "$") if mark in prose]
+    assert not left, "\n".join(left)
+
+
+def test_images_and_diagrams_are_described(soups, text_pages):
+    for page in text_pages:
+        for image in soups[page].find_all("img"):
+            alt = image.get("alt", "")
+            assert alt and not alt.endswith((".png", ".svg")), f"{page}: {image['src']}: {alt!r}"
+        for diagram in soups[page].select(".highlight-mermaid"):
+            assert "accTitle:" in diagram.text and "accDescr:" in diagram.text, page
+
+
+def test_chapters_say_what_they_were_verified_with(soups, text_pages):
+    for page in text_pages:
+        if "/chapters/" in page:
+            (card,) = soups[page].select(".chapter-card.verified")
+            unit = r"\d+ s\b" if page.startswith("en") else r"\d+ 秒"
+            assert re.search(unit, card.text) and re.search(
+                r"torch \d.* \d{4}-\d\d-\d\d", card.text
+            )
+
+
+def test_chapters_show_what_their_cells_printed(soups, text_pages):
+    for page in text_pages:
+        if "/chapters/" in page:
+            assert soups[page].select(".cell_output"), f"{page} was not executed"
+
+
+def test_download_is_the_committed_notebook(site, text_pages, request):
+    root = request.config.rootpath
+    for page in text_pages:
+        if "/chapters/" in page:
+            language, _, path = page.removesuffix(".html").partition("/")
+            copy = site / language / "_sources" / f"{path}.ipynb"
+            committed = json.loads((root / f"{path}.ipynb").read_text("utf-8"))
+            assert json.loads(copy.read_text("utf-8")) == committed
+
+
+def test_both_languages_have_the_same_anchors(soups, text_pages):
+    for page in text_pages:
+        if page.startswith("en/"):
+            twin = page.replace("en/", "zh/")
+            here, there = (
+                [tag["id"] for tag in soups[p].find_all(id=re.compile(r"^at-"))]
+                for p in (page, twin)
+            )
+            assert here == there and here, page

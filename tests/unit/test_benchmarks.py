@@ -1,0 +1,31 @@
+"""The benchmarks' page carries the figures of the result files, and every file its provenance."""
+
+import json
+
+import pytest
+
+from benchmarks.readme import README, text
+from benchmarks.record import RESULTS, summary
+
+FILES = [f for f in sorted(RESULTS.glob("*.json")) if f.stem != "chapters"]
+
+
+def test_the_page_is_made_from_the_results():
+    assert README.read_text(encoding="utf-8") == text(), "run: python -m benchmarks.readme"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_result_says_what_where_when_and_how(file):
+    result = json.loads(file.read_text(encoding="utf-8"))
+    assert all(result[key] for key in ("what", "where", "libraries", "when", "command", "rows"))
+    assert "/" not in result["where"]
+    assert all(row["p10"] <= row["median"] <= row["p90"] for row in result["rows"])
+
+
+def test_the_summary_of_times():
+    assert summary([0.001 * n for n in range(1, 12)]) == {
+        "repeats": 11,
+        "median": 6.0,
+        "p10": 2.0,
+        "p90": 10.0,
+    }
