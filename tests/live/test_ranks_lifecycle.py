@@ -41,6 +41,19 @@ def test_the_notebooks_kernel_shuts_down():
         assert not directory.exists()
 
 
+def test_ranks_that_do_not_greet_are_asked(tmp_path):
+    """A rank can overlook a subscription; the start once waited for its greeting for ever."""
+    (tmp_path / "no_greeting.py").write_text(
+        "from ipykernel.iostream import IOPubThread\n"
+        "IOPubThread._send_welcome_message = lambda *_: None\n"
+    )
+    with Notebook(env={"PYTHONPATH": str(tmp_path)}) as nb:
+        nb.run("from rankbook.live.ranks import forkserver\nforkserver.PRELOAD += ['no_greeting']")
+        assert not nb.run(READY.format(n=2)).error
+        said = nb.run("%%ranks\nprint('from the first cell on')")
+        assert said.text == "[0-1] from the first cell on\n"
+
+
 def test_two_notebooks_at_once():
     with Notebook() as one, Notebook() as two:
         for nb in (one, two):

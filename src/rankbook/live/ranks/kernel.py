@@ -116,9 +116,9 @@ def run(spec: RankSpec, environment: dict[str, str], ready) -> None:
     show_readable_warnings(get_tmp_directory())  # where ipykernel says that cells are
     _silence_terminal()
     app = RankApp.instance(connection_file=spec.connection_file, kernel_class=RankKernel)
-    app.initialize([])
+    # The notebook's own history has the cells; opening it would also wait for others' locks on it.
+    app.initialize(["--HistoryManager.enabled=False"])
     app.kernel.spec = spec
-    app.shell.history_manager.enabled = False  # the notebook's own history has the cells
     app.shell.user_ns.update(group.names(spec))
     app.shell.user_ns_hidden.update(app.shell.user_ns)
     ready.send(None)

@@ -55,12 +55,18 @@ class RankProcess:
         self._await_subscription(deadline)
 
     def _await_subscription(self, deadline: float) -> None:
-        """Output sent before the subscription is known to the rank would be lost."""
+        """Output sent before the subscription is known to the rank would be lost.
+
+        A rank greets each subscription, nearly always: it may overlook one that comes while it
+        sends something (a zmq socket tells of news once). So a rank that does not greet is asked
+        for something, which it answers on the output channel as well, once it knows of us.
+        """
         while time.monotonic() < deadline:
-            if self.iopub.poll(100):
-                for message in self.messages(self.iopub):
-                    if message["msg_type"] == "iopub_welcome":
-                        return
+            if self.iopub.poll(200) and any(True for _ in self.messages(self.iopub)):
+                return
+            if not self.alive:
+                raise UsageError(f"rank {self.rank} ended while it started: {self.ending()}")
+            self._request(self.client.shell_channel, "kernel_info", {})
         raise UsageError(f"rank {self.rank} started but does not answer")
 
     @property
