@@ -35,7 +35,7 @@ async function draw(sources) {
     const drawing = box.firstElementChild;
     drawing.setAttribute("role", "img");
     // On a phone it shrinks as far as it can be read, then it scrolls in its own frame.
-    drawing.style.minWidth = `${0.6 * drawing.viewBox.baseVal.width}px`;
+    drawing.style.minWidth = `${0.57 * drawing.viewBox.baseVal.width}px`;
     box.classList.add("drawn");
   }
 }

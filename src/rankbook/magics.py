@@ -4,23 +4,18 @@ import shlex
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 from IPython.core.magic import Magics, line_cell_magic, magics_class
-from IPython.core.magic_arguments import MagicArgumentParser
 
 from rankbook.live.errors import UsageError
 from rankbook.live.ranks import forkserver
 from rankbook.live.ranks.session import Ranks
+from rankbook.magics_torchrun import LineParser
 from rankbook.magics_torchrun import load as load_torchrun
 
 COMMANDS = "start, get, put, status, restart or stop"
 
 
-class _Parser(MagicArgumentParser):
-    def error(self, message):
-        raise UsageError(f"%{self.prog}: {message}")
-
-
-def _parser(command: str) -> _Parser:
-    parser = _Parser(prog=f"ranks {command}", add_help=False)
+def _parser(command: str) -> LineParser:
+    parser = LineParser(prog=f"ranks {command}", add_help=False)
     if command == "start":
         parser.add_argument("-n", type=int, required=True, metavar="RANKS")
         parser.add_argument("--backend", default="auto", choices=["auto", "gloo", "nccl"])

@@ -54,13 +54,16 @@ class Line:
         return parsed
 
 
-class _Parser(MagicArgumentParser):
+class LineParser(MagicArgumentParser):
+    """Options of a magic's line; a mistake in them is one sentence."""
+
     def error(self, message):
+        """Raise UsageError, where argparse would end the kernel."""
         raise UsageError(f"%{self.prog}: {message}")
 
 
-def _parser(command: str) -> _Parser:
-    parser = _Parser(prog=f"torchrun {command}", add_help=False)
+def _parser(command: str) -> LineParser:
+    parser = LineParser(prog=f"torchrun {command}", add_help=False)
     if command == "kill":
         parser.add_argument("name")
         parser.add_argument("--signal", default="SIGTERM")
