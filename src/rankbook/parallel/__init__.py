@@ -7,9 +7,11 @@ from rankbook.parallel.placement import Placement, init, place
 # imported when asked for: torch's pipelining and DTensor take a second or two to import, and
 # every live rank imports `placement` before its first cell
 _LATER = {
+    "Outcome": "wrappings",
     "Pipeline": "pipeline",
     "PipelinePlan": "plan",
     "Schedule": "schedules",
+    "WRAPPINGS": "wrappings",
     "average_gradients": "replicas",
     "clip_grad_norm": "clipping",
     "cut": "stages",
@@ -18,6 +20,8 @@ _LATER = {
     "split_layers": "stages",
     "stage_module": "stages",
     "traced_modules": "stages",
+    "try_wrapping": "wrappings",
+    "wrap": "wrappings",
 }
 
 __all__ = ["Placement", "init", "place", *_LATER]

@@ -1,0 +1,34 @@
+"""Training: batches of a long text, one step, token-weighted losses, checkpoints."""
+
+import importlib
+
+# imported when asked for, as in rankbook.parallel: some need torch's pipelining, which is slow
+_LATER = {
+    "windows": "batches",
+    "batchify": "batches",
+    "count_batches": "batches",
+    "evaluate": "loop",
+    "get_batch": "batches",
+    "learning_rate": "loop",
+    "load_checkpoint": "checkpoint",
+    "mean_loss": "metrics",
+    "perplexity": "metrics",
+    "save_checkpoint": "checkpoint",
+    "seed_step": "loop",
+    "token_loss": "loss",
+    "train_step": "loop",
+    "training_batch": "batches",
+    "unigram_loss": "metrics",
+}
+
+__all__ = [*_LATER]
+
+
+def __getattr__(name: str):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
