@@ -41,6 +41,19 @@ def test_the_notebooks_kernel_shuts_down():
         assert not directory.exists()
 
 
+def test_the_next_notebook_tidies_up_after_a_killed_one():
+    with Notebook() as nb:
+        assert not nb.run(READY.format(n=2)).error
+        nb.run("from rankbook.magics import RanksMagics")
+        left = Path(nb.run("print(RanksMagics.session._directory)").text.strip())
+        nb.kill()
+        assert nb.wait_gone(2) == []
+    assert left.is_dir()
+    with Notebook() as nb:
+        assert not nb.run(READY.format(n=2)).error
+    assert not left.exists()
+
+
 def test_ranks_that_do_not_greet_are_asked(tmp_path):
     """A rank can overlook a subscription; the start once waited for its greeting for ever."""
     (tmp_path / "no_greeting.py").write_text(
@@ -69,7 +82,7 @@ def test_fifty_starts_and_stops_leave_nothing(notebook):
     import_all = "import os, glob, tempfile, psutil\nme = psutil.Process()"
     count = (
         "(me.num_fds(), len(me.children(recursive=True)), me.num_threads(), "
-        "len(glob.glob(tempfile.gettempdir() + '/ranks-*')))"
+        "len(glob.glob(tempfile.gettempdir() + '/rankbook-ranks-*')))"
     )
     notebook.run(import_all)
     assert not notebook.run("%ranks start -n 2\n%ranks stop").error

@@ -108,7 +108,7 @@ def try_wrapping(
                     error, missing = found
     except Exception as raised:  # what the wrapping does is the question
         message = _first_line(raised)
-    trial.close()
+    trial.close(failed=bool(message))
     step, message = _agree(step, message)
     if message:
         return Outcome(schedule, wrapping, RAISES, error, missing, step, message)
@@ -183,15 +183,16 @@ class _Trial:
         wrong, whole, missing = total.tolist()
         return math.sqrt(wrong / whole), int(missing) // self.plan.replicas
 
-    def close(self) -> None:
-        """End the groups, whatever state they are in; ranks that wait in one are told so.
+    def close(self, failed: bool) -> None:
+        """End the groups; if the trial `failed` here, ranks that wait in one of them are told so.
 
         A connection is closed with the last reference to its group, so all of them have to go.
         """
         for group in self.groups.values():
             dist.destroy_process_group(group)
         self.__dict__.clear()
-        gc.collect()
+        if failed:
+            gc.collect()
 
 
 def _mesh(timeout: float) -> tuple[dict[str, dist.ProcessGroup], DeviceMesh]:

@@ -6,6 +6,7 @@ from rankbook.plots.listing import listing
 from rankbook.plots.results import Table, all_reduce_table, recorded
 from rankbook.plots.ring import ring_steps
 from rankbook.plots.style import color, style
+from rankbook.plots.wrappings import wrapping_table
 
 __all__ = [
     "Table",
@@ -18,4 +19,5 @@ __all__ = [
     "ring_steps",
     "size_name",
     "style",
+    "wrapping_table",
 ]

@@ -4,7 +4,6 @@ import atexit
 import os
 import shutil
 import socket
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import psutil
 
 from rankbook.live.errors import CellFailed, UsageError
 from rankbook.live.output import label
+from rankbook.live.private import private_directory
 from rankbook.live.ranks import forkserver
 from rankbook.live.ranks.cell import CellRun
 from rankbook.live.ranks.process import RankProcess
@@ -39,9 +39,7 @@ class Ranks:
         self._processes: dict[int, RankProcess] = {}
         self._generation = 0
         self._group_lost = False
-        self._directory = tempfile.mkdtemp(prefix="ranks-")  # mode 0700
-        if len(self._directory) > 80:  # a unix socket's path has room for 107 bytes
-            self._directory = tempfile.mkdtemp(prefix="ranks-", dir="/tmp")
+        self._directory = str(private_directory("ranks"))
 
     def start(self) -> float:
         """Start the ranks and their process group; return the seconds it took."""

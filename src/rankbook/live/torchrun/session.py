@@ -6,22 +6,20 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from rankbook.live.errors import UsageError
+from rankbook.live.private import private_directory
 from rankbook.live.publish import Published, gather
-from rankbook.live.torchrun.launch import TICK, Launch, Order, exists
+from rankbook.live.torchrun.launch import TICK, Launch, Order
 from rankbook.live.torchrun.notes import read_note
 from rankbook.live.torchrun.process import ColdAgent, Starter
 from rankbook.live.torchrun.report import explain, interrupted
 from rankbook.live.torchrun.warm import Warm, gpus_visible
 
-PREFIX = "rankbook-torchrun-"  # of the private directories; the notebook's process id follows
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
 PLAN_SECONDS = 120.0  # until torchrun has read its options: a cold start loads torch first
 
@@ -52,8 +50,7 @@ class Torchrun:
     """Everything that one notebook launches. `show` takes what launches print (see Follower)."""
 
     def __init__(self):
-        _remove_what_the_killed_left()
-        self._root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))  # mode 0700
+        self._root = private_directory("torchrun")
         self._starter = Starter()
         self._warm = Warm(self._starter)
         self._job: Job | None = None
@@ -238,12 +235,3 @@ def _show_events(launches: list[Launch], show: Callable) -> None:
         fresh += events
     for _, kind, content in sorted(fresh, key=lambda event: event[0]):
         show(kind, content)
-
-
-def _remove_what_the_killed_left() -> None:
-    """Directories of notebooks that were killed, and so could not remove them."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        pid = path.name.removeprefix(PREFIX).split("-")[0]
-        with suppress(FileNotFoundError):  # another notebook may be removing it, too
-            if pid.isdigit() and path.stat().st_uid == os.getuid() and not exists(int(pid)):
-                shutil.rmtree(path, ignore_errors=True)
