@@ -93,7 +93,8 @@ def try_wrapping(
 
     Call it on all of exactly four ranks: two per pipeline, two replicas. All of it is done on the
     CPU over gloo groups of its own. A rank on which something is raised closes them, so that the
-    others are not left waiting (`timeout` seconds at most), and all can go on to the next trial.
+    others are not left waiting; where a wrapping still holds on to them, `timeout` seconds end the
+    waiting. All ranks can go on to the next trial.
     Some wrappings only raise in the second step. Raises ValueError where there is nothing to try.
     """
     trial = _Trial(schedule, wrapping, microbatches, timeout)
