@@ -1,0 +1,74 @@
+"""Clocks that ranks share, or that are set against each other.
+
+On one machine all processes read the same `time.monotonic`: it counts from the machine's start.
+Clocks of several machines are compared by asking, F. Cristian, "Probabilistic clock
+synchronization", Distributed Computing 3 (1989): an answer was read between the question and its
+arrival, so half of that time is the most by which the middle can be wrong.
+"""
+
+import platform
+import time
+
+import torch
+import torch.distributed as dist
+
+ROUNDS = 16
+
+
+def now() -> float:
+    """Seconds on this machine's clock."""
+    return time.monotonic()
+
+
+def machine() -> str:
+    """The name of the machine that this rank runs on."""
+    return platform.node()
+
+
+def clock_offsets(group: dist.ProcessGroup | None = None) -> tuple[list[float], float]:
+    """By how many seconds the clock of each rank of `group` is ahead of the first one's.
+
+    All ranks of the group must call; all get the same. Returns the offsets by rank, and the most
+    by which one of them can be wrong. Ranks on the first one's machine have offset 0, exactly.
+    """
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    machines = [None] * size
+    dist.all_gather_object(machines, machine(), group=group)
+    others = [r for r in range(size) if machines[r] != machines[0]]
+    found = torch.zeros(size, 2, dtype=torch.float64, device=_device(group))
+    for other in others:
+        if rank == 0:
+            found[other] = torch.tensor(_ask(other, group))
+        elif rank == other:
+            _answer(group)
+    dist.broadcast(found, group=group, group_src=0)
+    return found[:, 0].tolist(), found[:, 1].max().item()
+
+
+def _ask(other: int, group: dist.ProcessGroup | None) -> tuple[float, float]:
+    """Offset of the rank `other`, and its error: of the round that took the shortest time."""
+    theirs = torch.zeros(1, dtype=torch.float64, device=_device(group))
+    rounds = []
+    for _ in range(ROUNDS):
+        asked = now()
+        dist.send(theirs, group=group, group_dst=other)
+        dist.recv(theirs, group=group, group_src=other)
+        clock = theirs.item()  # on a GPU, this waits for the answer
+        answered = now()
+        rounds.append(((answered - asked) / 2, clock - (asked + answered) / 2))
+    error, offset = min(rounds)
+    return offset, error
+
+
+def _answer(group: dist.ProcessGroup | None) -> None:
+    question = torch.zeros(1, dtype=torch.float64, device=_device(group))
+    for _ in range(ROUNDS):
+        dist.recv(question, group=group, group_src=0)
+        question.item()
+        dist.send(torch.full_like(question, now()), group=group, group_dst=0)
+
+
+def _device(group: dist.ProcessGroup | None) -> torch.device:
+    """Where the group's backend takes tensors from."""
+    nccl = dist.get_backend(group) == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")

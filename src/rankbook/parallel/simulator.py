@@ -1,0 +1,169 @@
+"""A simulator of pipelines: torch's own action lists, run by a clock that costs no time."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rankbook.parallel.tasks import ActionLists, Task, action_lists
+from rankbook.parallel.plan import PipelinePlan
+from rankbook.parallel.schedules import find_schedule
+from rankbook.parallel.timeline import Action, Timeline
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How long the work on one microbatch takes one rank, all of its stages together.
+
+    forward; input and weight: the two halves of the backward; communication: until what one rank
+    sends has arrived at another, during which both compute on. In any unit. A rank with two
+    stages has the same layers in two pieces: one stage takes half of the time.
+    """
+
+    forward: float = 1.0
+    input: float = 1.0
+    weight: float = 1.0
+    communication: float = 0.0
+
+    @property
+    def backward(self) -> float:
+        """How long the whole backward takes: that of input and weights."""
+        return self.input + self.weight
+
+    def of(self, task: Task, stages_per_rank: int = 1) -> float:
+        """How long `task` takes in torch.
+
+        Stage 0 has an input without gradient. torch does nothing in its I and all in its W.
+        """
+        if task.stage == 0 and task.kind in ("I", "W"):
+            return self.backward / stages_per_rank if task.kind == "W" else 0.0
+        kinds = {"F": self.forward, "B": self.backward, "I": self.input, "W": self.weight}
+        return kinds[task.kind] / stages_per_rank
+
+
+def simulate(plan: PipelinePlan, durations: Durations | None = None) -> Timeline:
+    """One step of one pipeline of `plan`, from time 0, with the `durations` given or the default.
+
+    A rank does what its list says, one after the other, each as soon as its input is there.
+    """
+    durations = durations or Durations()
+    held = plan.stages // plan.ranks
+    lists = action_lists(plan)
+    return simulate_lists(lists, lambda task: durations.of(task, held), durations.communication)
+
+
+def simulate_lists(
+    lists: ActionLists, seconds: Callable[[Task], float], communication: float = 0.0
+) -> Timeline:
+    """As `simulate`, for any lists; `seconds` says how long a task takes.
+
+    Raises ValueError if ranks wait for each other for ever, or for what nobody does.
+    """
+    return _Run(lists, seconds, communication).timeline()
+
+
+def bubble(ranks: int, microbatches: int) -> float:
+    """The idle share of GPipe and 1F1B with equal stages: (p - 1) / (m + p - 1).
+
+    Source: GPipe, https://arxiv.org/abs/1811.06965, section 2.3.
+    """
+    return (ranks - 1) / (microbatches + ranks - 1)
+
+
+def sweep(
+    schedules: Iterable[str],
+    ranks: Iterable[int],
+    microbatches: Iterable[int],
+    durations: Durations | None = None,
+) -> list[dict]:
+    """Simulate all combinations that can run; those that a `PipelinePlan` refuses are left out.
+
+    Returns for each {"schedule", "ranks", "microbatches", "idle", "in_flight"}. in_flight: of the
+    rank that holds most, in activations of one microbatch through all layers of a rank: where a
+    rank has two stages, an activation of one of them counts half.
+    """
+    rows = []
+    for name in schedules:
+        for p in ranks:
+            for m in microbatches:
+                try:
+                    plan = PipelinePlan(find_schedule(name).name, p, m)
+                except ValueError:
+                    continue
+                timeline = simulate(plan, durations)
+                most = max(timeline.in_flight(rank) for rank in timeline.ranks)
+                row = {"schedule": plan.schedule, "ranks": p, "microbatches": m}
+                row |= {"idle": timeline.idle_share, "in_flight": most * p / plan.stages}
+                rows.append(row)
+    return rows
+
+
+class _Run:
+    """Ranks that go through their lists as far as they can, and wait for what is not there yet."""
+
+    def __init__(self, lists: ActionLists, seconds: Callable[[Task], float], delay: float):
+        self.seconds, self.delay = seconds, delay
+        # each rank's tasks, each with: is it the last of its action?
+        self.lists = {
+            rank: [(task, task is action[-1]) for action in actions for task in action]
+            for rank, actions in lists.items()
+        }
+        self.last = max(task.stage for tasks in self.lists.values() for task, _ in tasks)
+        self.done = dict.fromkeys(lists, 0)  # tasks, by rank
+        self.clock = dict.fromkeys(lists, 0.0)
+        self.outbox = {rank: [] for rank in lists}  # results of an action that is not over
+        self.here = {rank: {} for rank in lists}  # a rank's own results, and since when
+        self.arrived = {}  # results on other ranks, and since when
+        self.waiting = {}  # a result, and the ranks that wait for it
+        self.actions = []
+
+    def timeline(self) -> Timeline:
+        ready = list(self.lists)
+        while ready:
+            ready += self.advance(ready.pop())
+        if any(self.done[rank] < len(tasks) for rank, tasks in self.lists.items()):
+            raise ValueError(self.deadlock())
+        return Timeline(self.actions)
+
+    def advance(self, rank: int) -> list[int]:
+        """Go on with `rank` until it must wait, or is done; the ranks that need no longer wait."""
+        freed = []
+        for task, closes in self.lists[rank][self.done[rank] :]:
+            start = self.clock[rank]
+            for result in self.inputs(task):
+                since = self.here[rank].get(result, self.arrived.get(result))
+                if since is None:
+                    self.waiting.setdefault(result, []).append(rank)
+                    return freed
+                start = max(start, since)
+            end = self.clock[rank] = start + self.seconds(task)
+            self.actions.append(Action(rank, *task, start, end))
+            self.done[rank] += 1
+            if task.kind != "W":
+                result = task.stage, "F" if task.kind == "F" else "B", task.microbatch
+                self.here[rank][result] = end
+                self.outbox[rank].append(result)
+            if closes:
+                for result in self.outbox[rank]:
+                    self.arrived[result] = end + self.delay
+                    freed += self.waiting.pop(result, ())
+                self.outbox[rank].clear()
+        return freed
+
+    def inputs(self, task: Task) -> list[tuple[int, str, int]]:
+        """The results that `task` needs; "B" stands for a gradient, of a whole backward or of I."""
+        stage, kind, microbatch = task
+        if kind == "F":
+            return [(stage - 1, "F", microbatch)] if stage else []
+        if kind == "W":
+            return [(stage, "B", microbatch)]
+        gradient = [(stage + 1, "B", microbatch)] if stage < self.last else []
+        return [(stage, "F", microbatch), *gradient]
+
+    def deadlock(self) -> str:
+        stuck = sorted((rank, result) for result, ranks in self.waiting.items() for rank in ranks)
+        waits = [
+            f"rank {rank} cannot start {self.lists[rank][self.done[rank]][0].name} before "
+            f"{result[0]}{result[1]}{result[2]}"
+            for rank, result in stuck
+        ]
+        more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
+        return f"the action lists never end: {', '.join(waits[:3])}{more}; change their order"
