@@ -4,43 +4,98 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch.distributed.pipelining import schedules as torch_schedules
-from torch.distributed.pipelining.schedules import _PipelineSchedule
-from torch.distributed.pipelining.stage import _PipelineStageBase
 
 from rankbook.models import TransformerConfig
 from rankbook.parallel import (
+    Action,
     Durations,
     Pipeline,
     PipelinePlan,
     clocks,
-    find_schedule,
     record,
     sleeping_loss,
     sleeping_stages,
 )
 from tests.distributed.pipeline_ranks import CPU, batches, make
 
-SLEEP = Durations(forward=0.008, input=0.008, weight=0.008)  # seconds
+SLEEP = Durations(forward=0.012, input=0.012, weight=0.012)  # seconds
 CONFIG = TransformerConfig(vocab_size=4, d_model=8, d_hidden=8, heads=1, layers=8, max_length=4)
+AHEAD = 100.0  # seconds
 
 
-def microbatches(name: str, ranks: int) -> int:
-    return max(4, find_schedule(name).stages_per_rank * ranks)
+def plan_for(name: str, ranks: int) -> PipelinePlan:
+    return PipelinePlan(name, ranks, microbatches=max(4, 2 * ranks))
 
 
-def asleep(names: list[str]) -> dict[str, list[tuple]]:
-    """For each schedule, the gathered actions of its second step with stages that sleep."""
-    ranks = dist.get_world_size()
-    gathered = {}
+def asleep(name: str) -> Pipeline:
+    """A pipeline whose stages sleep, after its first step."""
+    plan = plan_for(name, dist.get_world_size())
+    mesh = plan.mesh("cpu")
+    stages = sleeping_stages(plan, dist.get_rank(), SLEEP, CPU)
+    pipeline = Pipeline(plan, stages, mesh, sleeping_loss, CONFIG)
+    pipeline.step(*ids(plan))
+    return pipeline
+
+
+def ids(plan: PipelinePlan) -> tuple[torch.Tensor, torch.Tensor]:
+    tokens = torch.zeros(plan.microbatches, 2, dtype=torch.int64)
+    return tokens, tokens
+
+
+def plain(actions: list[Action]) -> list[tuple]:
+    """As torch.load takes them with weights_only."""
+    return [tuple(action) for action in actions]
+
+
+def recorded(names: list[str]) -> dict[str, dict]:
+    """Each schedule: two steps with stages that sleep, and what the recorder does to real ones."""
+    results = {}
     for name in names:
-        plan = PipelinePlan(name, ranks, microbatches(name, ranks))
-        mesh = plan.mesh("cpu")
-        stages = sleeping_stages(plan, dist.get_rank(), SLEEP, CPU)
-        pipeline = Pipeline(plan, stages, mesh, sleeping_loss, CONFIG)
-        ids = torch.zeros(plan.microbatches, 2, dtype=torch.int64)
-        pipeline.step(ids, ids)
+        pipeline = asleep(name)
         with record() as recording:
-            pipeline.step(ids, ids)
-        gathered[name] = [tuple(action) for action in recording.gather().actions]
-    return gathered
+            for _ in range(2):
+                pipeline.step(*ids(pipeline.plan))
+        steps = [plain(recording.gather(step).actions) for step in range(recording.steps)]
+        results[name] = {"steps": steps, **compared(name)}
+    return results
+
+
+def compared(name: str) -> dict:
+    """A language model's step and evaluation: what was recorded, and whether it changed them."""
+    pipeline = make(plan_for(name, dist.get_world_size()))
+    batch = batches()[0]
+    expected = outcome(pipeline, batch)
+    with record() as recording:
+        mine = outcome(pipeline, batch)
+    unchanged = all(torch.equal(a, b) for a, b in zip(mine, expected, strict=True))
+    step, evaluation = (plain(recording.gather(step).actions) for step in range(2))
+    return {"unchanged": unchanged, "step": step, "evaluation": evaluation}
+
+
+def outcome(pipeline: Pipeline, batch: tuple) -> list[torch.Tensor]:
+    for parameter in pipeline.parameters():
+        parameter.grad = None
+    loss = pipeline.step(*batch)
+    gradients = [parameter.grad.clone() for parameter in pipeline.parameters()]
+    return [loss, pipeline.evaluate(*batch), *gradients]
+
+
+def apart() -> dict:
+    """Clocks that differ by AHEAD from rank to rank: taken as one machine's, and as several'."""
+    rank = dist.get_rank()
+    clocks.now = lambda: time.monotonic() + AHEAD * rank
+    pipeline = asleep("gpipe")
+    with record() as recording:
+        pipeline.step(*ids(pipeline.plan))
+    one = recording.gather()
+    clocks.machine = lambda: f"machine {rank}"
+    several = recording.gather()
+    offsets, error = clocks.clock_offsets()
+    return {
+        "one": plain(one.actions),
+        "one_error": one.clock_error,
+        "several": plain(several.actions),
+        "several_error": several.clock_error,
+        "offsets": offsets,
+        "error": error,
+    }

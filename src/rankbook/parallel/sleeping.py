@@ -50,7 +50,7 @@ def sleeping_stages(
 
 
 def sleeping_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """A loss that takes no time: the mean of outputs (batch, length, 1); targets (batch, length)."""
+    """A loss that takes no time; outputs (batch, length, 1), targets (batch, length)."""
     return (outputs[..., 0] - targets).mean()
 
 

@@ -59,7 +59,7 @@ def _dry_run(plan: PipelinePlan, rank: int) -> list[tuple[Task, ...]]:
 
 
 def _without(cls: type, *names: str) -> type:
-    """`cls` with methods that do nothing: they need other ranks, or take long, and order nothing."""
+    """`cls` with these methods empty: they need other ranks, or take long, and order nothing."""
     return type(cls.__name__, (cls,), dict.fromkeys(names, lambda *_: None))
 
 
