@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 GPU_VENV := .venv-gpu
 GPU_BIN := $(GPU_VENV)/bin
+LEGACY_VENV := .venv-legacy
+LEGACY_BIN := $(LEGACY_VENV)/bin
 PORT ?= 8000
 PIP := -m pip install --quiet --disable-pip-version-check
 
@@ -15,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book test serve lab clean test-gpu
+.PHONY: help book test serve lab legacy clean test-gpu
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,8 +41,15 @@ test-gpu: $(GPU_VENV)/.ready ## on a GPU box: run chapters and magics with the b
 	--nbmake --nbmake-timeout=120 --overwrite
 	@$(GPU_BIN)/python book/record_gpu.py $(GPU_VENV)/en
 
+legacy: $(READY) $(LEGACY_VENV)/.ready ## run the real torchtext and Pipe in a kernel of their own (5.5 GB)
+	@JUPYTER_PATH=$(abspath $(VENV))/share/jupyter $(LEGACY_BIN)/python -m ipykernel install \
+	--prefix $(VENV) --name rankbook-legacy --display-name "Python 3 (torch 2.3, torchtext)" \
+	--env PYTHONPATH $(abspath src) >/dev/null
+	@$(BIN)/python book/legacy/record.py
+	@$(BIN)/python -m benchmarks.readme
+
 clean: ## remove everything that was built, .venv too
-	rm -rf _build $(VENV) $(GPU_VENV)
+	rm -rf _build $(VENV) $(GPU_VENV) $(LEGACY_VENV)
 
 $(READY): requirements.txt constraints.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not on the PATH; \
@@ -69,3 +78,13 @@ $(GPU_VENV)/.ready: book/requirements-gpu.txt constraints.txt
 	@$(GPU_BIN)/python $(PIP) -r book/requirements-gpu.txt -c constraints.txt
 	@$(GPU_BIN)/python -m ipykernel install --sys-prefix --name python3 >/dev/null
 	@touch $@
+
+# The kernel itself goes into .venv: JupyterLab finds it there, and the reader's home stays as it is.
+$(LEGACY_VENV)/.ready: requirements-legacy.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || { \
+	echo "make legacy: torch 2.3 and the book have only Python 3.11 and 3.12 in common, and this is \
+	$$($(PYTHON) --version): make legacy PYTHON=python3.11"; exit 1; }
+	@echo "Installing torch 2.3 and torchtext into $(LEGACY_VENV) (once; 5.5 GB, some minutes) ..."
+	@start=$$(date +%s) && $(PYTHON) -m venv --clear $(LEGACY_VENV) && \
+	$(LEGACY_BIN)/python $(PIP) -r requirements-legacy.txt && \
+	echo $$(($$(date +%s) - start)) > $@  # what it took, for the record

@@ -1,0 +1,100 @@
+"""Run ``originals.ipynb`` in the kernel of ``make legacy``; keep what its cells give.
+
+Usage: ``make legacy``. Writes ``book/results/legacy-kernel.json``: the source and the output of
+each cell, the ids of torchtext, the losses of Pipe, and with what, where and when they were made.
+The tests hold the book's own ids and pipelines against them, the appendix shows them.
+"""
+
+import datetime
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from jupyter_client import AsyncKernelManager
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv-legacy"
+NOTEBOOK = Path(__file__).with_name("originals.ipynb")
+WHAT = (
+    "What the originals' own torchtext and Pipe gave (`book/legacy/originals.ipynb`); in the "
+    "table, one training step of Pipe with the preset tiny, float64"
+)
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.record import RESULTS, machine, summary  # noqa: E402 - the path comes first
+from rankbook.data.sources import SHA256, Absent, local_files  # noqa: E402
+
+
+def main() -> int:
+    """Run, write, and say what was written; 1 without WikiText-2."""
+    try:
+        local_files("wikitext-2")
+    except (Absent, FileNotFoundError, ValueError) as reason:
+        print(
+            f"make legacy: the real WikiText-2 is needed, and {reason}; "
+            "run it with RANKBOOK_DATA=FOLDER, the folder that holds wikitext-2"
+        )
+        return 1
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    start = time.monotonic()
+    cells, facts = run()
+    result = {
+        "what": WHAT,
+        "where": machine(),
+        "python": facts["python"],
+        "libraries": facts["libraries"],
+        "when": datetime.date.today().isoformat(),
+        "command": "make legacy",
+        "load": load,
+        "installation": installation(),
+        "notebook_seconds": round(time.monotonic() - start),
+        "sources": {name: sha for name, sha in SHA256.items() if name.startswith("wikitext-2/")},
+        "cells": cells,
+        "text": facts["text"],
+        "pipe": facts["pipe"],
+        "rows": [{"system": "Pipe", "unit": "ms"} | summary(facts["pipe"].pop("seconds"))],
+    }
+    path = RESULTS / "legacy-kernel.json"
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"Wrote {path.relative_to(ROOT)} in {result['notebook_seconds']} s")
+    return 0
+
+
+def run() -> tuple[dict[str, dict], dict]:
+    """Execute the notebook; the code cells by id, and the facts that the last of them displays.
+
+    A cell that raises ends it with nbclient's CellExecutionError, which shows cell and traceback.
+    """
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    kernel = AsyncKernelManager(kernel_name="rankbook-legacy", transport="ipc")  # no ports
+    NotebookClient(notebook, km=kernel, timeout=300).execute(cleanup_kc=True)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    (facts,) = (
+        output.data["application/json"]
+        for output in code[-1].outputs
+        if output.output_type == "display_data"
+    )
+    return {cell.id: {"source": cell.source, "output": printed(cell)} for cell in code[:-1]}, facts
+
+
+def printed(cell) -> str:
+    """What the cell printed; warnings go to stderr, name folders of this machine, and stay here."""
+    streams = (output for output in cell.outputs if output.output_type == "stream")
+    return "".join(stream.text for stream in streams if stream.name == "stdout").rstrip()
+
+
+def installation() -> dict:
+    """What it cost to make the environment: seconds, as the Makefile wrote them, and size."""
+    blocks = (path.lstat().st_blocks for path in VENV.rglob("*"))
+    return {
+        "seconds": int((VENV / ".ready").read_text()),
+        "gigabytes": round(sum(blocks) * 512 / 1e9, 1),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
