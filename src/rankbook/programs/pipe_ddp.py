@@ -82,7 +82,7 @@ def prepare(arguments: list[str]) -> Job:
     job = Job(options, pipeline, optimizer, splits, Log(None))
     open_run(job)
     if job.first:
-        job.log = Log(options.log)
+        job.log = Log(options.log_file)
         job.log.write(start=describe(job, corpus))
     return job
 
@@ -143,7 +143,7 @@ def describe(job: Job, corpus: Corpus) -> dict:
     """What is run, where, for the log."""
     plan, device = job.pipeline.plan, job.pipeline.device
     return {
-        "options": {name: str(value) for name, value in vars(job.options).items()},
+        "options": vars(job.options),
         "plan": {name: getattr(plan, name) for name in plan.__dataclass_fields__},
         "from step": job.step,
         "data": corpus.source,

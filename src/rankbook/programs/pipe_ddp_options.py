@@ -48,7 +48,7 @@ def parser() -> Parser:
     add("--checkpoint", type=Path, metavar="DIR", help="keep the latest and the best state there")
     add("--save-every", type=_positive, default=50, metavar="STEPS", help="(50)")
     add("--resume", action="store_true", help="go on from the latest state in --checkpoint")
-    add("--log", type=Path, metavar="FILE", help="append one line of JSON a record")
+    add("--log-file", type=Path, metavar="FILE", help="append one line of JSON a record")
     add("--log-every", type=_positive, default=10, metavar="STEPS", help="(10)")
     add("--compile", action="store_true", help="torch.compile each layer, and the loss")
     add("--bf16", action="store_true", help="bfloat16 where autocast finds it safe")

@@ -54,7 +54,7 @@ class Log:
     def write(self, **record) -> None:
         """Append `record`; it is in the file when this returns, whatever happens then."""
         if self.file is not None:
-            self.file.write(json.dumps(record) + "\n")
+            self.file.write(json.dumps(record, default=str) + "\n")
             self.file.flush()
 
 

@@ -77,18 +77,16 @@ class SafeReader(FileSystemReader):
     """A reader for tensors that runs no code of the files it reads.
 
     torch 2.13 reads tensors with ``weights_only=True``, but the table of contents with ``pickle``,
-    and other objects without ``weights_only``. Here the table may name nothing but what it is made
-    of, and hold nothing but tensors. Raises ValueError otherwise.
+    and what is no tensor without ``weights_only``. Here the table may name nothing but what tables
+    of tensors are made of. Raises ValueError otherwise.
     """
 
     def read_metadata(self, *args, **kwargs) -> Metadata:
-        with (Path(self.path) / ".metadata").open("rb") as file:
-            metadata = _Unpickler(file).load()
-        for name, about in metadata.state_dict_metadata.items():
-            if not isinstance(about, TensorStorageMetadata):
-                raise ValueError(
-                    f"{name} in {self.path} is no tensor; this is no checkpoint of ours"
-                )
+        try:
+            with (Path(self.path) / ".metadata").open("rb") as file:
+                metadata = _Unpickler(file).load()
+        except (pickle.UnpicklingError, EOFError) as error:
+            raise ValueError(f"the checkpoint at {self.path} is damaged: {error}") from error
         metadata.storage_meta.load_id = self.load_id
         return metadata
 

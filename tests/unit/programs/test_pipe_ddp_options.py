@@ -1,0 +1,78 @@
+"""Wrong options are one sentence; processes are shared out as the options say."""
+
+import argparse
+
+import pytest
+from torch.distributed.run import get_args_parser
+
+from rankbook.programs.pipe_ddp_options import check_same, deciding, make_plan, parser, read
+
+
+def plan(line: str, world_size: int):
+    return make_plan(read(line.split()), world_size)
+
+
+@pytest.mark.parametrize(
+    ("line", "world_size", "expected"),
+    [
+        # schedule, ranks, replicas, stages, microbatches
+        ("", 4, ("1f1b", 2, 2, 2, 4)),
+        ("", 1, ("interleaved1f1b", 1, 1, 2, 4)),
+        ("", 2, ("1f1b", 2, 1, 2, 4)),
+        ("--replicas 2", 2, ("interleaved1f1b", 1, 2, 2, 4)),
+        ("--stages 8", 4, ("interleaved1f1b", 4, 1, 8, 8)),
+        ("--stages 4 --replicas 2", 4, ("interleaved1f1b", 2, 2, 4, 4)),
+        ("--stages 4 --schedule zbv", 4, ("zbv", 2, 2, 4, 4)),
+        ("--stages 2 --schedule dualpipev", 1, ("dualpipev", 1, 1, 2, 4)),
+        ("--stages 2 --schedule gpipe --microbatches 5", 4, ("gpipe", 2, 2, 2, 5)),
+        ("--stages 4 --schedule loopedbfs --preset original", 1, ("loopedbfs", 1, 1, 4, 4)),
+    ],
+)
+def test_plan(line, world_size, expected):
+    made = plan(line, world_size)
+    assert (made.schedule, made.ranks, made.replicas, made.stages, made.microbatches) == expected
+    assert made.ranks * made.replicas == world_size
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--steps 0", "argument --steps: 0 is no whole number of 1 or more"),
+        ("--lr nan", "argument --lr: nan is no number above 0"),
+        ("--schedule pipedream", "argument --schedule: invalid choice: 'pipedream'"),
+        ("--stage 2", "unrecognized arguments: --stage 2"),
+        ("--resume", "--resume needs --checkpoint DIR"),
+        ("--replicas 3", "--replicas 3 needs a multiple of 3 processes, not 4"),
+        (
+            "--schedule gpipe --stages 8",
+            "gpipe runs one stage per rank, not 8 stages on 4",
+        ),
+        ("--stages 16", "16 stages cannot share 8 layers; use 8 stages or fewer"),
+        ("--batch 6", "a batch of 6 is not divisible by 2 replicas x 4 microbatches"),
+        ("--microbatches 1 --batch 2 --schedule 1f1b", "needs at least as many microbatches"),
+    ],
+)
+def test_wrong_options_are_one_sentence(line, sentence):
+    with pytest.raises(ValueError) as told:
+        plan(line, 4)
+    assert sentence in str(told.value) and "\n" not in str(told.value)
+
+
+def test_torchrun_does_not_take_an_option_for_its_own():
+    """Its parser completes what it finds anywhere in the line, and refuses `--log`, for one."""
+    its = [name for action in get_args_parser()._actions for name in action.option_strings]
+    ours = [name for action in parser()._actions for name in action.option_strings]
+    taken = [name for name in ours if any(other.startswith(name) for other in its)]
+    assert taken == ["-h", "--help"]
+
+
+def test_a_run_goes_on_with_its_own_options():
+    options = read(["--lr", "0.5", "--checkpoint", "runs/a"])
+    check_same(options, deciding(read(["--lr", "0.5", "--stages", "4"])))
+    with pytest.raises(ValueError, match=r"--lr is 0.5, but the run in runs/a has 0.006; give"):
+        check_same(options, deciding(read([])))
+
+
+def test_every_option_is_explained():
+    silent = argparse.SUPPRESS
+    assert all(action.help and action.help != silent for action in parser()._actions)

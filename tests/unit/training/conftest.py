@@ -1,0 +1,12 @@
+"""A process group of one rank, as a file: no port is opened."""
+
+import pytest
+import torch.distributed as dist
+
+
+@pytest.fixture
+def alone(tmp_path_factory):
+    store = tmp_path_factory.mktemp("group") / "store"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
