@@ -97,9 +97,10 @@ def one_sentence(run: subprocess.CompletedProcess) -> str:
 
 
 def test_wrong_options_end_all_ranks_with_one_sentence(folder):
-    run = torchrun(2, f"{SMALL} --stages 2 --schedule dualpipev", folder)
+    run = torchrun(2, f"{SMALL} --schedule dualpipev --replicas 1", folder)
     assert one_sentence(run) == (
-        "pipe_ddp: schedule dualpipev runs exactly two stages per rank, not 2 stages on 1 rank; use"
+        "pipe_ddp: schedule dualpipev runs exactly two stages per rank, not 2 stages on 2 ranks; "
+        "use 4 stages"
     )
 
 

@@ -49,6 +49,7 @@ def test_plan(line, world_size, expected):
         ),
         ("--stages 16", "16 stages cannot share 8 layers; use 8 stages or fewer"),
         ("--batch 6", "a batch of 6 is not divisible by 2 replicas x 4 microbatches"),
+        ("--compile --stages 4 --schedule zbv", "--compile does not go with schedule zbv"),
         ("--microbatches 1 --batch 2 --schedule 1f1b", "needs at least as many microbatches"),
     ],
 )
