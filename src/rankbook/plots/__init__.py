@@ -2,10 +2,13 @@
 
 from rankbook.plots.alpha_beta import alpha_beta, size_name
 from rankbook.plots.collectives import collectives
+from rankbook.plots.kept_cells import kept_cells
 from rankbook.plots.listing import listing
 from rankbook.plots.results import Table, all_reduce_table, recorded
 from rankbook.plots.ring import ring_steps
+from rankbook.plots.simulation import schedule_costs
 from rankbook.plots.style import color, style
+from rankbook.plots.timeline import timeline, timelines
 from rankbook.plots.wrappings import wrapping_table
 
 __all__ = [
@@ -14,10 +17,14 @@ __all__ = [
     "alpha_beta",
     "collectives",
     "color",
+    "kept_cells",
     "listing",
     "recorded",
     "ring_steps",
+    "schedule_costs",
     "size_name",
     "style",
+    "timeline",
+    "timelines",
     "wrapping_table",
 ]
