@@ -20,11 +20,11 @@ import torch.multiprocessing as mp
 from benchmarks.pipelines_gpu import measure_gpu
 from benchmarks.record import summary, write
 
-ROWS, WINDOW, MICROBATCHES = 16, 64, (4, 8, 16)
-SIZES = {"vocab_size": 1024, "d_model": 128, "d_hidden": 512, "heads": 4, "layers": 8}
+ROWS, WINDOW, MICROBATCHES = 16, 32, (4, 8, 16)
+SIZES = {"vocab_size": 1024, "d_model": 256, "d_hidden": 1024, "heads": 4, "layers": 8}
 WARM_UP = 2
 CPU = (
-    f"Training steps of {ROWS} rows of {WINDOW} tokens, a Transformer of 8 layers of width 128: "
+    f"Training steps of {ROWS} rows of {WINDOW} tokens, a Transformer of 8 layers of width 256: "
     "2 ranks of one thread each, beside the unsplit model in one process"
 )
 GPU = (
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows = measure_gpu(options.repeats or 20, options.peak)
         path = write("pipelines-gpu-1", GPU, rows, libraries=("torch",), kind="GPU", load=load)
     else:
-        rows = measure_cpu(options.repeats or 15)
+        rows = measure_cpu(options.repeats or 12)
         path = write("pipelines-cpu-2", CPU, rows, libraries=("torch",), kind="CPU", load=load)
     for row in rows:
         print("  ".join(f"{name} {value}" for name, value in row.items()))
@@ -52,7 +52,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; what it cannot mean ends the program with one sentence."""
     parser = argparse.ArgumentParser(description="Time pipelines.")
     parser.add_argument("--gpu", action="store_true", help="preset original on one GPU")
-    parser.add_argument("--repeats", type=int, help="timed steps of each (15, or 20 on a GPU)")
+    parser.add_argument("--repeats", type=int, help="timed steps of each (12, or 20 on a GPU)")
     parser.add_argument(
         "--peak", type=float, metavar="TFLOPS", help="the card's dense bfloat16 peak, if unknown"
     )

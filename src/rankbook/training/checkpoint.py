@@ -30,8 +30,11 @@ def save_checkpoint(
     is turned when all is written: a run killed at any moment leaves the old one or the new one.
     """
     path = Path(path)
-    state = _model(pipeline) | {f"value.{k}": torch.tensor(float(v)) for k, v in values.items()}
+    state = _model(pipeline) | {
+        f"value.{k}": torch.tensor(v, dtype=torch.float64) for k, v in values.items()
+    }
     if optimizer is not None:
+        state["optimizer"] = torch.tensor(True)  # some optimizers keep nothing
         state |= {
             f"optimizer.{name}.{key}": torch.as_tensor(value)
             for name, parameter in pipeline.named_parameters()
@@ -99,7 +102,7 @@ _CONTENTS = {
     },
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
     "torch.serialization": {"_get_layout"},
-    "torch": {"Size", "float64", "float32", "float16", "bfloat16", "int64", "uint8"},
+    "torch": {"Size", "float64", "float32", "float16", "bfloat16", "int64", "bool"},
     "pathlib": {"PosixPath"},
     "pathlib._local": {"PosixPath"},  # its name in Python 3.13
 }
@@ -160,7 +163,7 @@ def _trouble(kept: dict, path: Path, pipeline: Pipeline, optimizer: Optimizer | 
                 f"{name} is {tuple(about.size)} in the checkpoint at {path}, but "
                 f"{tuple(parameter.shape)} in this model; make the model with the same sizes"
             )
-    if optimizer is not None and not any(name.startswith("optimizer.") for name in kept):
+    if optimizer is not None and "optimizer" not in kept:
         return f"the checkpoint at {path} holds a model without an optimizer; load the model alone"
     return ""
 

@@ -56,12 +56,12 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_by_bit(alone, tmp_path, kind
     """With dropout: its masks belong to the step, not to the run."""
     whole = make(kind=kind)
     losses = train(*whole, range(3))
-    save_checkpoint(tmp_path / "latest", *whole, step=3, best=4.25)
+    save_checkpoint(tmp_path / "latest", *whole, step=3, best=4.1)
     losses += train(*whole, range(3, 6))
 
     torch.manual_seed(99)  # whatever was drawn before
     resumed = make(kind=kind)
-    assert load_checkpoint(tmp_path / "latest", *resumed) == {"step": 3.0, "best": 4.25}
+    assert load_checkpoint(tmp_path / "latest", *resumed) == {"step": 3.0, "best": 4.1}
     assert train(*resumed, range(3, 6)) == losses[3:]
     after = tensors(resumed[0])
     assert all(torch.equal(value, after[name]) for name, value in tensors(whole[0]).items())
@@ -80,6 +80,16 @@ def test_the_best_model_is_a_copy(alone, tmp_path):
     train(other, torch.optim.SGD(other.parameters(), lr=1.0), range(1))
     load_checkpoint(tmp_path / "best", other)
     assert all(torch.equal(value, best[name]) for name, value in tensors(other).items())
+
+
+def test_an_optimizer_that_keeps_nothing_goes_on_too(alone, tmp_path):
+    pipeline, _ = make()
+    plain = torch.optim.SGD(pipeline.parameters(), lr=0.1)
+    train(pipeline, plain, range(1))
+    save_checkpoint(tmp_path / "latest", pipeline, plain)
+    expected = train(pipeline, plain, range(1, 3))
+    load_checkpoint(tmp_path / "latest", pipeline, plain)
+    assert train(pipeline, plain, range(1, 3)) == expected
 
 
 def test_only_the_newest_stays(alone, tmp_path):
