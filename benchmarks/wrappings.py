@@ -9,6 +9,7 @@ tests/distributed/test_wrappings.py makes the same trials and knows what has to 
 import os
 import sys
 import tempfile
+import textwrap
 
 import torch
 import torch.distributed as dist
@@ -43,8 +44,10 @@ def try_all(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", **where)
     rows = [vars(try_wrapping(s, w)) for s in schedule_names() for w in WRAPPINGS]
     if rank == 0:
-        rounded = [row | {"error": float(f"{row['error']:.3g}")} for row in rows]
-        torch.save(rounded, f"{folder}/rows")
+        for row in rows:
+            row["error"] = float(f"{row['error']:.3g}")
+            row["message"] = textwrap.shorten(row["message"], 100, placeholder=" ...")
+        torch.save(rows, f"{folder}/rows")
     dist.destroy_process_group()
 
 

@@ -3,8 +3,11 @@
 Measured with torch 2.13. Where a cell here fails after an update of torch, chapter 5 has to change.
 """
 
+import json
+
 import pytest
 
+from benchmarks.record import RESULTS
 from rankbook.parallel import WRAPPINGS, schedule_names
 from rankbook.parallel.wrappings import RAISES, RIGHT, TOLERANCE, WRONG
 from tests.distributed.launch import run_ranks
@@ -60,6 +63,15 @@ def test_wrapping(schedule, wrapping, matrix):
         assert found["step"] == 2 and found["message"].startswith(expected), found
     else:
         assert (found["step"], found["message"]) == (0, "")
+
+
+def test_the_recorded_matrix_says_the_same():
+    """The file that the chapter draws, against what is asserted above of a run."""
+    rows = json.loads((RESULTS / "wrappings-cpu-4.json").read_text("utf-8"))["rows"]
+    assert len(rows) == len(schedule_names()) * len(WRAPPINGS)
+    for row in rows:
+        expected = NOT_RIGHT.get((row["schedule"], row["wrapping"]), (RIGHT, 0, 0))
+        assert (row["verdict"], round(100 * row["error"]), row["missing"]) == expected, row
 
 
 def test_an_error_on_one_rank_ends_the_trial_on_all(tmp_path):

@@ -34,6 +34,7 @@ from rankbook.training import (
 )
 
 START = "torchrun --standalone --nproc-per-node 4 -m rankbook.programs.pipe_ddp"
+SPLITS = ("train", "valid", "test")
 
 
 @dataclass
@@ -85,9 +86,6 @@ def prepare(arguments: list[str]) -> Job:
         job.log = Log(options.log_file)
         job.log.write(start=describe(job, corpus))
     return job
-
-
-SPLITS = ("train", "valid", "test")
 
 
 def load_data() -> Corpus:
