@@ -1,0 +1,142 @@
+"""Time steps of a pipeline with and without the recorder, and record the difference for the book.
+
+python -m benchmarks.pipeline_recorder --repeats 300
+
+Writes book/results/pipeline_recorder.json: two ranks, one thread each, the preset "tiny" on the
+CPU. Each step with the recorder has one without beside it, in changing order. Nothing else should
+run on the machine meanwhile.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.distributed.pipelining.stage import _PipelineStageBase
+
+from benchmarks.record import summary, write
+from rankbook.models import preset
+from rankbook.parallel import Pipeline, PipelinePlan, record, stage_module
+from rankbook.training.loss import token_loss
+
+SCHEDULES = ("1f1b", "zbv")  # a stage per rank; two, and a backward in two parts: most actions
+RANKS, MICROBATCHES, ROWS, LENGTH, VOCABULARY = 2, 8, 2, 35, 1000
+WARM_UP = 5
+GOAL = 0.02
+WHAT = (
+    "One training step (forward and backward) of the preset tiny as a pipeline of "
+    f"{RANKS} ranks with {MICROBATCHES} microbatches of {ROWS} x {LENGTH} tokens, with and "
+    "without the recorder"
+)
+
+
+def main() -> None:
+    """Measure, print one line a schedule, write the result; exit 1 if the goal is missed."""
+    parser = argparse.ArgumentParser(description="Time steps with and without the recorder.")
+    parser.add_argument("--repeats", type=int, default=300)
+    options = parser.parse_args()
+    if options.repeats < 10:
+        parser.error("--repeats: fewer than 10 say nothing")
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (folder, options.repeats)
+        mp.start_processes(measure, arguments, nprocs=RANKS, start_method="spawn")
+        seconds = torch.load(f"{folder}/seconds", weights_only=True)
+    rows, overhead = [], {}
+    for name, (without, recorded) in zip(SCHEDULES, seconds.tolist(), strict=True):
+        for how, times in (("off", without), ("on", recorded)):
+            rows.append({"schedule": name, "recorder": how, "unit": "ms"} | summary(times))
+        overhead[name] = compare(without, recorded)
+        print("{}: {median:+.2%} ({low:+.2%} to {high:+.2%})".format(name, **overhead[name]))
+    rows.append({"schedule": "any", "recorder": "per action", "unit": "µs"} | per_action())
+    print("per action: {median} µs ({p10} to {p90})".format(**rows[-1]))
+    about = {"ranks": RANKS, "load": load, "goal": GOAL, "overhead": overhead}
+    write("pipeline_recorder", WHAT, rows, libraries=("torch",), **about)
+    if any(each["high"] >= GOAL for each in overhead.values()):
+        sys.exit(f"the recorder may cost {GOAL:.0%} of a step or more")
+
+
+def compare(without: list[float], recorded: list[float]) -> dict[str, float]:
+    """The median over pairs of steps of what the recorder adds, as a share of the step.
+
+    low, high: bounds of that median that hold with 95% confidence, the order statistics
+    n/2 -+ 0.98 sqrt(n).
+    """
+    shares = sorted(b / a - 1 for a, b in zip(without, recorded, strict=True))
+    aside = round(len(shares) / 2 - 0.98 * len(shares) ** 0.5)
+    found = {"median": statistics.median(shares), "low": shares[aside], "high": shares[-1 - aside]}
+    return {name: round(share, 5) for name, share in found.items()}
+
+
+def per_action(repeats: int = 50, calls: int = 2000) -> dict:
+    """What one recorded action costs more, in microseconds: of a forward that does nothing."""
+    nothing = SimpleNamespace(stage_index=0)
+
+    def once() -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            _PipelineStageBase.forward_one_chunk(nothing, 0)
+        return (time.perf_counter() - start) / calls
+
+    more = []
+    with patch.object(_PipelineStageBase, "forward_one_chunk", lambda stage, microbatch: None):
+        for _ in range(repeats):
+            without = once()
+            with record():
+                more.append(once() - without)
+    return summary(more, unit=1e6)
+
+
+def measure(rank: int, folder: str, repeats: int) -> None:
+    """One rank: time all steps; rank 0 writes float64 [schedules, off and on, repeats]."""
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
+    dist.init_process_group("gloo", **where)
+    pipelines = [make(name) for name in SCHEDULES]
+    seconds = torch.zeros(len(SCHEDULES), 2, repeats, dtype=torch.float64)
+    for repeat in range(-WARM_UP, repeats):
+        for i, pipeline in enumerate(pipelines):
+            for recorded in (0, 1) if repeat % 2 else (1, 0):
+                took = timed(pipeline, record() if recorded else nullcontext())
+                if repeat >= 0:
+                    seconds[i, recorded, repeat] = took
+    dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
+    if rank == 0:
+        torch.save(seconds, f"{folder}/seconds")
+    dist.destroy_process_group()
+
+
+def make(name: str) -> Pipeline:
+    """The pipeline of one schedule on this rank."""
+    config = preset("tiny", VOCABULARY)
+    plan = PipelinePlan(name, RANKS, MICROBATCHES)
+    mesh, cpu = plan.mesh("cpu"), torch.device("cpu")
+    indices = plan.stages_of(mesh["pp"].get_local_rank())
+    modules = {index: stage_module(config, index, plan.stages, cpu) for index in indices}
+    return Pipeline(plan, modules, mesh, token_loss, config)
+
+
+def timed(pipeline: Pipeline, recording) -> float:
+    """Seconds that a step takes this rank, from when all ranks are ready."""
+    generator = torch.Generator().manual_seed(0)
+    text = torch.randint(VOCABULARY, (MICROBATCHES * ROWS, LENGTH + 1), generator=generator)
+    for parameter in pipeline.parameters():
+        parameter.grad = None
+    dist.barrier()
+    start = time.perf_counter()
+    with recording:
+        pipeline.step(text[:, :-1], text[:, 1:])
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
