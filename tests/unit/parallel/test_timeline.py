@@ -1,13 +1,16 @@
 """Timelines by hand, and a recorder that leaves no trace."""
 
 import pickle
+import time
+from types import SimpleNamespace
 
 import pytest
+import torch
 from torch.distributed.pipelining import schedules as torch_schedules
 from torch.distributed.pipelining.schedules import _PipelineSchedule
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
-from rankbook.parallel import Action, Timeline, record
+from rankbook.parallel import Action, Timeline, clocks, record
 
 HOOKS = [
     (_PipelineStageBase, "forward_one_chunk"),
@@ -83,3 +86,85 @@ def test_a_step_that_was_not_recorded(step):
     assert recording.steps == 0
     with pytest.raises(ValueError, match=f"step {step} was not recorded, only 0 were; call"):
         recording.actions(step)
+
+
+def forward(stage: int, microbatch: int) -> None:
+    _PipelineStageBase.forward_one_chunk(SimpleNamespace(stage_index=stage), microbatch)
+
+
+@pytest.fixture
+def idle_stages(monkeypatch):
+    """Stages whose forward does nothing."""
+    monkeypatch.setattr(_PipelineStageBase, "forward_one_chunk", lambda stage, microbatch: None)
+
+
+def test_a_step_that_failed_is_kept_until_where_it_failed(idle_stages):
+    before = time.monotonic()
+    with pytest.raises(KeyError), record() as recording:
+        forward(2, 5)
+        torch_schedules._wait_batch_p2p([SimpleNamespace(wait=lambda: None)])
+        forward(2, 6)
+        torch_schedules._wait_batch_p2p([SimpleNamespace(wait=lambda: None)])
+        raise KeyError
+    after = time.monotonic()
+    assert recording.steps == 1
+    actions = recording.actions(rank=3)
+    # a wait belongs to the action after it; the last one has none
+    assert [(a.rank, a.name) for a in actions] == [(3, "2F5"), (3, "2wait6"), (3, "2F6")]
+    times = [moment for action in actions for moment in (action.start, action.end)]
+    assert [before, *times, after] == sorted([before, *times, after])
+
+
+def test_times_of_a_gpu_are_set_against_the_clock(idle_stages, monkeypatch):
+    """Events in a stream say milliseconds since another event; here the GPU is a stand-in."""
+    gpu = SimpleNamespace(milliseconds=1000.0, synchronized=0)
+
+    class Event:
+        def __init__(self, enable_timing: bool):
+            assert enable_timing
+
+        def record(self) -> None:
+            gpu.milliseconds += 250
+            self.at, self.asked = gpu.milliseconds, gpu.synchronized
+
+        def synchronize(self) -> None:
+            pass
+
+        def elapsed_time(self, other: "Event") -> float:
+            assert gpu.synchronized > other.asked  # else the event may not have happened yet
+            return other.at - self.at
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(
+        torch.cuda, "synchronize", lambda: setattr(gpu, "synchronized", gpu.synchronized + 1)
+    )
+    monkeypatch.setattr(clocks, "now", lambda: 70.0)
+    with record() as recording:
+        forward(0, 0)
+        forward(0, 1)
+    times = [(action.start, action.end) for action in recording.actions()]
+    assert times == [(70.25, 70.5), (70.75, 71.0)]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_recorded_gpu_is_as_busy_as_it_is(monkeypatch):
+    x = torch.ones(4096, 4096, device="cuda")
+
+    def work(stage, microbatch):
+        for _ in range(20):
+            x @ x
+
+    work(None, 0)
+    monkeypatch.setattr(_PipelineStageBase, "forward_one_chunk", work)
+    torch.cuda.synchronize()
+    before = time.monotonic()
+    with record() as recording:
+        forward(0, 0)
+        called = time.monotonic() - before
+        forward(0, 1)
+        torch.cuda.synchronize()
+    after = time.monotonic()
+    first, second = recording.actions()
+    assert first.end - first.start > 2 * called  # the call had returned long before
+    assert before - 1e-3 <= first.start < first.end <= second.start < second.end <= after + 1e-3
