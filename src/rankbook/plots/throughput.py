@@ -46,6 +46,7 @@ def throughput(results: Iterable[Mapping]) -> Figure | Table:
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(f"{found['where']}, torch {found['libraries']['torch']}, {found['when']}")
         figure.legend(loc="outside lower center", ncols=3)
+    plt.close(figure)  # it is what the cell returns; left open, it would be shown twice
     return figure
 
 
