@@ -11,7 +11,13 @@ from benchmarks.record import RESULTS
 from rankbook.parallel import WRAPPINGS, schedule_names
 from rankbook.parallel.wrappings import RAISES, RIGHT, TOLERANCE, WRONG
 from tests.distributed.launch import run_ranks
-from tests.distributed.wrapping_ranks import open_files, raise_on_one, try_all, wrong_trials
+from tests.distributed.wrapping_ranks import (
+    open_files,
+    raise_on_one,
+    try_all,
+    two_microbatches,
+    wrong_trials,
+)
 
 ASSERT = "RuntimeError: params_.size() == rebuilt_param_indices_.size() INTERNAL ASSERT FAILED"
 UNDEFINED = "RuntimeError: Encountered gradient which is undefined, but still allreduced by DDP"
@@ -63,6 +69,12 @@ def test_wrapping(schedule, wrapping, matrix):
         assert found["step"] == 2 and found["message"].startswith(expected), found
     else:
         assert (found["step"], found["message"]) == (0, "")
+
+
+def test_ddp_is_right_under_1f1b_only_by_the_number_of_microbatches(tmp_path):
+    for found in run_ranks(two_microbatches, tmp_path, 4):
+        assert (found["verdict"], found["step"]) == (RAISES, 2)
+        assert found["message"].startswith(ASSERT)
 
 
 def test_the_recorded_matrix_says_the_same():
