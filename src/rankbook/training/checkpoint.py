@@ -26,7 +26,7 @@ def save_checkpoint(
 ) -> None:
     """Write model, optimizer and `values` to `path`, in place of what it held; on all ranks.
 
-    path: on a file system that all ranks see; it becomes a link to a folder beside it. The link
+    path: on a file system that all ranks see; it becomes a link to a hidden folder beside it. The link
     is turned when all is written: a run killed at any moment leaves the old one or the new one.
     """
     path = Path(path)
@@ -184,7 +184,7 @@ def _from_first(make):
 
 def _new_folder(path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.mkdtemp(prefix=f"{path.name}-", dir=path.parent)
+    return tempfile.mkdtemp(prefix=_hidden(path), dir=path.parent)
 
 
 def _turn(path: Path, folder: str) -> None:
@@ -193,6 +193,11 @@ def _turn(path: Path, folder: str) -> None:
     link.unlink(missing_ok=True)
     link.symlink_to(Path(folder).name)
     link.replace(path)
-    for old in path.parent.glob(f"{path.name}-*"):
+    for old in path.parent.glob(f"{_hidden(path)}*"):
         if old.name != Path(folder).name:
             shutil.rmtree(old)
+
+
+def _hidden(path: Path) -> str:
+    """How our folders begin: no user's ``best-of-all`` beside ``best`` may pass for an old one."""
+    return f".{path.name}.kept-"

@@ -94,10 +94,12 @@ def test_an_optimizer_that_keeps_nothing_goes_on_too(alone, tmp_path):
 
 def test_only_the_newest_stays(alone, tmp_path):
     pipeline, _ = make()
+    (tmp_path / "best-of-all").mkdir()  # somebody else's
     for step in range(3):
         save_checkpoint(tmp_path / "best", pipeline, step=step)
         save_checkpoint(tmp_path / "latest", pipeline, step=10 + step)
-    assert len(list(tmp_path.iterdir())) == 4  # two links, and what they point to
+    assert (tmp_path / "best-of-all").is_dir()
+    assert len(list(tmp_path.iterdir())) == 5  # and two links, and what they point to
     assert load_checkpoint(tmp_path / "best", pipeline) == {"step": 2.0}
     assert load_checkpoint(tmp_path / "latest", pipeline) == {"step": 12.0}
 
