@@ -26,8 +26,8 @@ def save_checkpoint(
 ) -> None:
     """Write model, optimizer and `values` to `path`, in place of what it held; on all ranks.
 
-    path: on a file system that all ranks see; it becomes a link to a hidden folder beside it. The link
-    is turned when all is written: a run killed at any moment leaves the old one or the new one.
+    path: on a file system that all ranks see; it becomes a link to a hidden folder beside it. The
+    link is turned when all is written: a run killed at any moment leaves the old one or the new.
     """
     path = Path(path)
     state = _model(pipeline) | {
