@@ -30,7 +30,7 @@ class LearningCurve:
                 axes.text(steps, value, f"{name}: {value:.0f}", ha="right", va="bottom", color=INK)
             (self._train,) = axes.plot([], [], color=color(2), lw=1.2, label="training, each step")
             (self._valid,) = axes.plot([], [], "o-", color=color(0), ms=4, label="validation")
-            axes.legend(loc="upper center", ncols=2)
+            self.figure.legend(loc="outside upper center", ncols=2)
         plt.close(self.figure)  # or the end of the cell would show it once more
         self._handle = display(self.figure, display_id=True)
 
