@@ -22,7 +22,7 @@ from tests.distributed.launch import run_ranks
 from tests.distributed.timeline_ranks import AHEAD, SLEEP, apart, plan_for, recorded
 
 RANKS = [2, 4]
-# Beside its sleep of 6 or 12 ms, an action costs Python and gloo up to a millisecond on two busy
+# Beside its sleep of 12 ms or more, an action costs Python and gloo up to a millisecond on two busy
 # cores. Such a share of the span more is idle, at most, in the less disturbed of two steps.
 TOLERANCE = 0.1
 
@@ -148,3 +148,20 @@ def test_clocks_of_several_machines(tmp_path):
         assert result["offsets"][0] == 0
         assert math.isclose(result["offsets"][1], AHEAD, abs_tol=result["error"])
     assert by_rank[0]["offsets"] == by_rank[1]["offsets"]
+
+
+def test_torch_sends_what_it_does_side_by_side_when_both_are_done(runs):
+    """DualPipeV's pairs run one after the other, and nobody gets the first's result before."""
+    plan = plan_for("dualpipev", 4)
+    line = timeline(runs(4)[0]["dualpipev"]["steps"][0])
+    when = {(a.stage, a.kind, a.microbatch): a for a in line.actions}
+    rank_of = {stage: rank for rank in range(4) for stage in plan.stages_of(rank)}
+    held_back = 0
+    for pair in (action for tasks in action_lists(plan).values() for action in tasks):
+        if len(pair) == 2 and pair[0].stage + 1 < plan.stages:
+            (stage, _, microbatch), last = pair[0], when[pair[1]]
+            assert when[pair[0]].end <= last.start
+            if rank_of[stage] != rank_of[stage + 1]:
+                assert last.end <= when[stage + 1, "F", microbatch].start
+                held_back += 1
+    assert held_back

@@ -18,7 +18,7 @@ from rankbook.parallel import (
 )
 from tests.distributed.pipeline_ranks import CPU, batches, make
 
-SLEEP = Durations(forward=0.012, input=0.012, weight=0.012)  # seconds
+SLEEP = Durations(forward=0.024, input=0.024, weight=0.024)  # seconds
 CONFIG = TransformerConfig(vocab_size=4, d_model=8, d_hidden=8, heads=1, layers=8, max_length=4)
 AHEAD = 100.0  # seconds
 
