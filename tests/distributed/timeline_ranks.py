@@ -21,6 +21,7 @@ from tests.distributed.pipeline_ranks import CPU, batches, make
 SLEEP = Durations(forward=0.024, input=0.024, weight=0.024)  # seconds
 CONFIG = TransformerConfig(vocab_size=4, d_model=8, d_hidden=8, heads=1, layers=8, max_length=4)
 AHEAD = 100.0  # seconds
+STEPS = 4  # of which the least disturbed shows the schedule
 
 
 def plan_for(name: str, ranks: int) -> PipelinePlan:
@@ -48,12 +49,12 @@ def plain(actions: list[Action]) -> list[tuple]:
 
 
 def recorded(names: list[str]) -> dict[str, dict]:
-    """Each schedule: two steps with stages that sleep, and what the recorder does to real ones."""
+    """Each schedule: some steps with stages that sleep, and what the recorder does to real ones."""
     results = {}
     for name in names:
         pipeline = asleep(name)
         with record() as recording:
-            for _ in range(2):
+            for _ in range(STEPS):
                 pipeline.step(*ids(pipeline.plan))
         steps = [plain(recording.gather(step).actions) for step in range(recording.steps)]
         results[name] = {"steps": steps, **compared(name)}

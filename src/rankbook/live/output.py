@@ -62,8 +62,8 @@ class Merger:
         state.partial[stream] = self._latest_bar(rank, rest)
 
     def add_item(self, rank: int, item: Item) -> None:
-        """Take a display from `rank`, after the text it printed before."""
-        self._push_partials(rank)
+        """Take a display from `rank`, after the text it printed before; its bar goes on."""
+        self._push_partials(rank, bars=False)
         self._ranks[rank].queue.append((self._clock(), item))
 
     def finish(self, rank: int) -> None:
@@ -90,8 +90,10 @@ class Merger:
         else:
             self._ranks[rank].queue.append((self._clock(), Item(stream, line)))
 
-    def _push_partials(self, rank: int) -> None:
+    def _push_partials(self, rank: int, bars: bool = True) -> None:
         for stream, rest in self._ranks[rank].partial.items():
+            if "\r" in rest and not bars:
+                continue
             if rest.strip("\r"):
                 self._line(rank, stream, rest)
             self._ranks[rank].partial[stream] = ""

@@ -17,7 +17,7 @@ def clip_grad_norm(
     parameters: those of this rank's stages. group: the ranks of this pipeline,
     `mesh["pp"].get_group()`; all of them must call. Sharded gradients (DTensor, of fully_shard)
     count as a whole. Returns the norm before clipping: a scalar, the same on all ranks.
-    Each stage clipped by its own norm, as in the original, would change the gradient's direction.
+    Each stage clipped by its own norm would change the gradient's direction.
     """
     parameters = [p for p in parameters if p.grad is not None]
     kinds = [  # torch's functions do not take both kinds in one call

@@ -57,7 +57,10 @@ class Pipeline:
         return (parameter for _, parameter in self.named_parameters())
 
     def step(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Add this replica's gradients to the parameters'; return the loss of the whole batch.
+        """Give the parameters this replica's gradients; return the loss of the whole batch.
+
+        Set gradients to zero, or None, before: torch's schedules divide what they add by the
+        number of microbatches, and with it what was there.
 
         tokens, targets: ids (batch, length) of this replica's share, on every rank of the
         pipeline; on the CPU, checking them does not wait for a GPU. Gradients are those of the

@@ -26,6 +26,8 @@ from rankbook.parallel.timeline import WAIT, Action, Timeline
 def record() -> Iterator["Recording"]:
     """Record what the pipelines of this process do in a ``with`` block, step by step.
 
+    ::
+
         pipeline.step(tokens, targets)  # the first step finds out shapes, too
         with record() as recording:
             pipeline.step(tokens, targets)

@@ -59,8 +59,9 @@ def _describe(stack: list, shell) -> Call:
             if name == "<module>":
                 line = lineno
                 break
-    if op is None and source and source.endswith(".wait()"):
-        op = "wait"  # it is native code: only the reader's own line shows it
+    innermost = _source(stack[0][2]) if stack else ""
+    if op is None and any((call or "").endswith(".wait()") for call in (source, innermost)):
+        op = "wait"  # native code: only the line that calls it, the reader's or torch's, shows it
     return Call(op, text or source or "", line)
 
 
