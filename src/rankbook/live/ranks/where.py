@@ -1,5 +1,6 @@
 """Where a rank stands: which collective it is in, with what, on which line of the cell."""
 
+import linecache
 import sys
 import threading
 import time
@@ -59,8 +60,7 @@ def _describe(stack: list, shell) -> Call:
             if name == "<module>":
                 line = lineno
                 break
-    innermost = _source(stack[0][2]) if stack else ""
-    if op is None and any((call or "").endswith(".wait()") for call in (source, innermost)):
+    if op is None and any(called.endswith(".wait()") for called in (source or "", _line(stack))):
         op = "wait"  # native code: only the line that calls it, the reader's or torch's, shows it
     return Call(op, text or source or "", line)
 
@@ -70,6 +70,14 @@ def _source(step) -> str:
     node = executing.Source.executing(step)
     text = node.text() if node.node is not None else ""
     return text if len(text) <= 60 and "\n" not in text else ""
+
+
+def _line(stack: list) -> str:
+    """The innermost line; not parsed, for it may be in one of torch's long files."""
+    if not stack:
+        return ""
+    frame, lineno, _ = stack[0]
+    return linecache.getline(frame.f_code.co_filename, lineno).strip()
 
 
 def _call(frame) -> str:
