@@ -19,6 +19,7 @@ GRACE = 0.3  # seconds that the other ranks get to end by themselves once a rank
 AGAIN = 0.5  # seconds between two looks at ranks that are still busy after that
 HINT = 4.0  # seconds of silence after which ranks that only wait are looked at
 LOOK = 1.0  # seconds from one such look to the next: in between, a rank that hangs uses no time
+IDLE = LOOK / 10  # processor time up to which a rank only waits: its kernel uses up to 0.02 s
 POLITE = 1.0  # seconds after an interrupt until collectives are cut
 KILL = 4.0  # seconds after an interrupt that a rank ignores
 
@@ -208,7 +209,7 @@ class CellRun:
         calls, before = self._where(self.busy), self._seen_at
         self._seen_at = {rank: call.cpu for rank, call in calls.items()}
         self._hint_at = time.monotonic() + LOOK
-        hang = all(c.op and c.cpu - before.get(r, 0.0) < LOOK / 50 for r, c in calls.items())
+        hang = all(c.op and c.cpu - before.get(r, 0.0) < IDLE for r, c in calls.items())
         if not (calls and hang):
             return
         self._hint_at = float("inf")
