@@ -79,6 +79,19 @@ def test_built_once_executed_once(book):
     assert "Chinese: built" in translated.stdout and EXECUTED not in translated.stdout
 
 
+def test_the_build_takes_what_nbmake_has_executed(book):
+    for part in ("chapters/conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / part, book / part)
+    command = [sys.executable, "-m", "pytest", "chapters/zh", "--nbmake", "-q"]
+    tested = subprocess.run(command, cwd=book, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout
+    built = build(book)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert EXECUTED not in built.stdout, "both languages have the same code"
+    page = (book / "_build" / "html" / "en" / "chapters" / "en" / "01_part.html").read_text("utf-8")
+    assert re.search(r'class="output .*six times seven', page, re.DOTALL)
+
+
 def test_failing_chapter_fails_the_build_every_time(book):
     write_chapter(book, "wrong = 1\nraise ValueError('no rank here')")
     for _ in range(2):

@@ -1,17 +1,11 @@
 """The book's own Sphinx extension, piece by piece."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-BOOK = Path(__file__).resolve().parents[2] / "book"
-sys.path[:0] = [str(BOOK), str(BOOK / "ext")]
-
-import record_gpu  # noqa: E402 - the paths come first
-from bookext import cards, generated, lexers, search, verified  # noqa: E402
-from pygments.token import Generic, Keyword, Name  # noqa: E402
+import record_gpu
+from bookext import cards, generated, lexers, search, verified
+from pygments.token import Generic, Keyword, Name
 
 
 @pytest.mark.parametrize(
