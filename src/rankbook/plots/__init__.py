@@ -4,8 +4,10 @@ from rankbook.plots.alpha_beta import alpha_beta, size_name
 from rankbook.plots.collectives import collectives
 from rankbook.plots.kept_cells import kept_cells
 from rankbook.plots.listing import listing
+from rankbook.plots.overlap import overlap
 from rankbook.plots.results import Table, all_reduce_table, recorded
 from rankbook.plots.ring import ring_steps
+from rankbook.plots.shares import shares
 from rankbook.plots.simulation import schedule_costs
 from rankbook.plots.style import color, style
 from rankbook.plots.timeline import timeline, timelines
@@ -19,9 +21,11 @@ __all__ = [
     "color",
     "kept_cells",
     "listing",
+    "overlap",
     "recorded",
     "ring_steps",
     "schedule_costs",
+    "shares",
     "size_name",
     "style",
     "timeline",
