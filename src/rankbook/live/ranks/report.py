@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from rankbook.live.errors import CellFailed
 from rankbook.live.output import label
 from rankbook.live.ranks.call import Call
+from rankbook.live.ranks.frames import shorten
 
 # How a rank's error reads when another rank is the cause: the connection it waited on went away.
 CONSEQUENCE = re.compile(
@@ -45,7 +46,7 @@ class Outcome:
         """The traceback without its head and its last line: the report's first line says both."""
         lines = self.error["traceback"]
         whole = len(lines) > 3 and "Traceback (most recent call last)" in lines[1]
-        return lines[2:-1] if whole else lines
+        return shorten(lines[2:-1] if whole else lines)
 
     @property
     def mismatch(self) -> bool:
