@@ -8,8 +8,10 @@ from rankbook.parallel.placement import Placement, init, place
 # every live rank imports `placement` before its first cell
 _LATER = {
     "Action": "timeline",
+    "Backward": "overlap",
     "Durations": "simulator",
     "Outcome": "wrappings",
+    "OverlapRecorder": "overlap",
     "Pipeline": "pipeline",
     "PipelinePlan": "plan",
     "Schedule": "schedules",
