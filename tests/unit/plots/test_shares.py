@@ -11,7 +11,7 @@ from rankbook.plots.shares import GROUND, MORE, ONCE
 
 def audit(by_reader: dict, samples: int) -> SimpleNamespace:
     """What `rankbook.data.seen` returns, counted here by other means."""
-    read = sum(by_reader.values(), [])
+    read = [sample for of_one in by_reader.values() for sample in of_one]
     return SimpleNamespace(by_reader=by_reader, times={s: read.count(s) for s in range(samples)})
 
 
