@@ -2,6 +2,7 @@
 
 from rankbook.plots.alpha_beta import alpha_beta, size_name
 from rankbook.plots.collectives import collectives
+from rankbook.plots.join import join_timeline, sample_weights
 from rankbook.plots.kept_cells import kept_cells
 from rankbook.plots.listing import listing
 from rankbook.plots.overlap import overlap
@@ -19,11 +20,13 @@ __all__ = [
     "alpha_beta",
     "collectives",
     "color",
+    "join_timeline",
     "kept_cells",
     "listing",
     "overlap",
     "recorded",
     "ring_steps",
+    "sample_weights",
     "schedule_costs",
     "shares",
     "size_name",

@@ -19,6 +19,12 @@ _LATER = {
     "train_step": "loop",
     "training_batch": "batches",
     "unigram_loss": "metrics",
+    "Turn": "uneven",
+    "WAYS": "uneven",
+    "lockstep": "uneven",
+    "train_uneven": "uneven",
+    "uneven_reference": "uneven",
+    "weigh_inputs": "uneven",
 }
 
 __all__ = [*_LATER]

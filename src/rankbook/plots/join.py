@@ -1,0 +1,109 @@
+"""Torch's Join as it went, and what each way of training on uneven inputs makes of an input."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from rankbook.plots.style import INK, QUIET, color, style
+
+# what a rank does for itself; what it does for the others, in Join
+KINDS = {
+    "forward": (color(0), "forward"),
+    "backward": (color(1), "backward"),
+    "step": (color(4), "optimizer step"),
+    "ask": ("#b4bac1", "asks who has inputs"),
+    "main_hook": (color(2), "main hook"),
+    "post_hook": (color(6), "post hook"),
+}
+COLLECTIVE = INK
+GROUND = "#f1f3f5"
+WIDTH, ROW = 6.8, 0.62  # inches: of the figure, of a rank's row
+SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
+
+
+def join_timeline(timeline, title: str = "", unit: str = "milliseconds") -> Figure:
+    """Draw a `rankbook.parallel.JoinTimeline`: one row a rank, from left to right.
+
+    Wide boxes are what the rank does; thin dark ones below are the collectives that it starts
+    from Python meanwhile. A dotted line goes from a rank that says it has an input to each that
+    asks; a flag stands where the inputs of a rank end. unit: "seconds", "milliseconds" or
+    "microseconds".
+    """
+    scale, rows = SCALES[unit], {rank: row for row, rank in enumerate(timeline.ranks)}
+    with style():
+        figure, axes = plt.subplots(figsize=(WIDTH, ROW * len(rows) + 1.2), layout="constrained")
+        for rank, row in rows.items():
+            axes.barh(row + 0.1, timeline.span * scale, height=0.8, align="edge", color=GROUND)
+            _events(axes, timeline, rank, row, scale)
+        _answers(axes, timeline, rows, scale)
+        axes.set(ylim=(len(rows), -0.1), xlim=(0, timeline.span * scale * 1.005), xlabel=unit)
+        axes.set_yticks([row + 0.5 for row in rows.values()], [f"rank {rank}" for rank in rows])
+        axes.set_title(title, loc="left", size=9.5)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(left=False)
+        axes.tick_params(axis="x", color=QUIET)
+        seen = {event.kind for event in timeline.events}
+        patches = [Patch(color=c, label=name) for kind, (c, name) in KINDS.items() if kind in seen]
+        if "collective" in seen:
+            patches.append(Patch(color=COLLECTIVE, label="collective"))
+        figure.legend(handles=patches, loc="outside upper left", ncols=4, fontsize=8.5,
+                      handlelength=1.1, columnspacing=1.2)  # fmt: skip
+    return figure
+
+
+def _events(axes, timeline, rank: int, row: int, scale: float) -> None:
+    def boxes(kind: str) -> list[tuple[float, float]]:
+        mine = timeline.of(rank, kind)
+        return [((e.start - timeline.start) * scale, (e.end - e.start) * scale) for e in mine]
+
+    for kind, (ground, _) in KINDS.items():
+        axes.broken_barh(boxes(kind), (row + 0.14, 0.5), color=ground, ec="white", lw=0.4)
+    axes.broken_barh(boxes("collective"), (row + 0.68, 0.16), color=COLLECTIVE, lw=0)
+    for left, _ in boxes("exhausted"):
+        axes.plot([left, left], [row + 0.02, row + 0.94], color=color(3), lw=1.4)
+        axes.text(left, row + 0.04, " inputs used up", color=color(3), size=7.5, va="bottom")
+
+
+def _answers(axes, timeline, rows: Mapping[int, int], scale: float) -> None:
+    """The n-th time that a rank notifies or asks is one all_reduce, on all ranks."""
+    talks = [timeline.of(rank, "notify", "ask") for rank in rows]
+    for events in zip(*talks, strict=False):
+        for asking in events:
+            for telling in events:
+                if (asking.kind, telling.kind) == ("ask", "notify"):
+                    x = [(t - timeline.start) * scale for t in (telling.start, asking.end)]
+                    y = [rows[telling.rank] + 0.39, rows[asking.rank] + 0.39]
+                    axes.plot(x, y, ":", color=INK, lw=0.8, zorder=3)
+
+
+def sample_weights(by_way: Mapping[str, Sequence]) -> Figure:
+    """Draw how much each input counts: one row of bars a way, one colour a rank.
+
+    by_way: the name of the way to what `rankbook.training.weigh_inputs` gave for it. The line is
+    at 1. Raises ValueError without a way.
+    """
+    if not by_way:
+        raise ValueError("sample_weights: there is no way to draw; give it weigh_inputs of some")
+    with style():
+        size = (WIDTH, 0.85 * len(by_way) + 0.75)
+        figure, grid = plt.subplots(
+            len(by_way), figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
+        )
+        for axes, (way, weights) in zip(grid[:, 0], by_way.items(), strict=True):
+            left, ticks = 0, {}
+            for rank, values in enumerate(weights):
+                at = [left + number for number in range(len(values))]
+                axes.bar(at, [float(v) for v in values], color=color(rank), width=0.82)
+                ticks |= {x: str(number) for number, x in enumerate(at)}
+                left += len(values) + 1  # a gap between ranks
+            axes.axhline(1, color=QUIET, lw=0.8, zorder=0)
+            axes.set_title(way, loc="left", size=9.5)
+            axes.set_yticks([0, 1, 2])
+            axes.set_xticks(list(ticks), ticks.values(), size=7.5)
+        grid[-1, 0].set_xlabel("input of the rank, in its order")
+        ranks = max(len(weights) for weights in by_way.values())
+        patches = [Patch(color=color(rank), label=f"rank {rank}") for rank in range(ranks)]
+        figure.legend(handles=patches, loc="outside upper left", ncols=8, fontsize=8.5)
+    return figure

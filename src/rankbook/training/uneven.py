@@ -1,0 +1,226 @@
+"""Training where ranks have different numbers of batches: five ways, and what each should give.
+
+Without any of them, the ranks with more batches wait in an all_reduce for those with fewer.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+WAYS = ("join", "join-remaining", "has-data", "drop", "pad")
+Batch = tuple[torch.Tensor, torch.Tensor]
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class Turn(NamedTuple):
+    """What `lockstep` gives a rank to do; `last`: the optimizer steps after it."""
+
+    batch: Any
+    scale: float
+    last: bool
+
+
+class Passed(NamedTuple):
+    """What a rank trained on, the numbers of its batches in order, and the seconds of all ranks."""
+
+    took: list[int]
+    seconds: float
+
+
+def samples_of(batch: Any) -> int:
+    """How many samples a batch has: the length of its first tensor."""
+    return len(batch[0] if isinstance(batch, (tuple, list)) else batch)
+
+
+def lockstep(
+    batches: Iterable,
+    accumulate: int = 1,
+    group: dist.ProcessGroup | None = None,
+    weight: Callable[[Any], float] = samples_of,
+) -> Iterator[Turn]:
+    """Give all ranks of `group` equally many turns, until none of them has a batch left.
+
+    ::
+
+        for (inputs, targets), scale, last in lockstep(batches):
+            optimizer.zero_grad()
+            (loss(model(inputs), targets) * scale).backward()
+            optimizer.step()
+
+    A rank whose `batches` are used up gets its last one again, with scale 0: it calls what the
+    others call, and adds nothing. Otherwise scale is ranks x (samples here) / (samples on all
+    ranks in this optimizer step): with it, a gradient that is averaged over ranks is the one of
+    the mean over all samples of the step. So it works with whatever averages: DDP, compiled or
+    not, FSDP, a pipeline's replicas. Before each step stands one all_reduce of a few numbers.
+
+    accumulate: turns in an optimizer step, of which the last has `last` set; so many batches are
+    held at a time. weight: of a batch, instead of its samples; the loss must be the mean over it.
+    Raises ValueError, on all ranks, if a rank has no batch at all to repeat.
+    """
+    if accumulate < 1:
+        raise ValueError(f"accumulate {accumulate} gives no turns; use 1 or more")
+    ranks, device = dist.get_world_size(group), _device(group)
+    iterator, spare = iter(batches), None
+    while True:
+        mine = list(islice(iterator, accumulate))
+        weights = [float(weight(batch)) for batch in mine]
+        spare = mine[-1] if mine else spare
+        absent = [0.0] * (accumulate - len(mine))
+        told = [sum(weights), spare is None, *[1.0] * len(mine), *absent]
+        total, empty, *present = _sum(told, group, device)
+        turns = sum(holders > 0 for holders in present)
+        if not turns:
+            return
+        if empty:
+            raise ValueError(
+                f"{empty:.0f} of {ranks} ranks have no batch at all, not even one to repeat with "
+                "scale 0; give every rank at least one"
+            )
+        for turn in range(turns):
+            here = turn < len(mine)
+            scale = ranks * weights[turn] / total if here and total else 0.0
+            yield Turn(mine[turn] if here else spare, scale, turn == turns - 1)
+
+
+def train_uneven(
+    model: nn.Module,
+    optimizer: Optimizer,
+    batches: Sequence[Batch],
+    loss: Loss,
+    how: str = "join",
+    group: dist.ProcessGroup | None = None,
+) -> Passed:
+    """Train `model` once over this rank's `batches`, one of the `WAYS`; on all ranks of `group`.
+
+    how: "join" and "join-remaining" are DDP in Join, with the gradient divided by all ranks or by
+    those that have inputs left; "has-data" is `lockstep`; with "drop" all stop with the shortest;
+    with "pad" a rank begins again with its first batch until the longest is done.
+    model: with the same values on all ranks; DDP is put around it here. loss: the mean over the
+    samples of a batch. Raises ValueError, on all ranks, for an unknown way, or a rank without
+    batches where the way cannot do without.
+    """
+    _check(how)
+    counts = _counts(len(batches), group)
+    if not min(counts) and how in ("has-data", "pad"):
+        raise ValueError(f"how {how!r} needs a batch on every rank, but they have {counts}")
+    ddp = DistributedDataParallel(model, process_group=group)
+    took = list(_turns(range(len(batches)), counts, how))
+    dist.barrier(group)
+    start = time.perf_counter()
+    if how == "has-data":
+        for (inputs, targets), scale, _ in lockstep(batches, group=group):
+            _step(ddp, optimizer, lambda x, y, s=scale: loss(x, y) * s, inputs, targets)
+    elif how.startswith("join"):
+        with Join([ddp], divide_by_initial_world_size=how == "join"):
+            for inputs, targets in batches:
+                _step(ddp, optimizer, loss, inputs, targets)
+    else:
+        for number in took:
+            _step(ddp, optimizer, loss, *batches[number])
+    dist.barrier(group)
+    return Passed(took, time.perf_counter() - start)
+
+
+def uneven_reference(
+    model: nn.Module,
+    optimizer: Optimizer,
+    shards: Sequence[Sequence[Batch]],
+    loss: Loss,
+    how: str,
+) -> None:
+    """Train `model` in one process as `train_uneven` should on ranks that hold `shards`.
+
+    Nothing of what the ways use is used here: each step is a sum of losses with the factors that
+    the way stands for. how: one of `WAYS`, or "once": every sample once, each step the mean over
+    its samples. Raises ValueError for an unknown way.
+    """
+    _check(how, "once")
+    counts = [len(shard) for shard in shards]
+    turns = [_turns(shard, counts, how) for shard in shards]
+    for step in range(max(map(len, turns))):
+        now = [shard[step] for shard in turns if step < len(shard)]
+        optimizer.zero_grad()
+        total = sum(
+            factor * loss(model(inputs), targets)
+            for factor, (inputs, targets) in zip(_factors(now, len(shards), how), now, strict=True)
+        )
+        total.backward()
+        optimizer.step()
+
+
+def weigh_inputs(
+    counts: Sequence[int], how: str, group: dist.ProcessGroup | None = None
+) -> list[torch.Tensor]:
+    """Measure, by a training, how much each input counts: one tensor a rank.
+
+    counts: how many inputs each rank of `group` has. 1 is what an input counts in a step in which
+    all ranks have one; 0 is never, 2 twice as much. The model is a `torch.nn.Linear` in which
+    input i moves the parameter i, and nothing else does, so its parameters are the answer.
+    On all ranks; all get the same. Raises ValueError as `train_uneven` does.
+    """
+    ranks, rank, device = dist.get_world_size(group), dist.get_rank(group), _device(group)
+    if len(counts) != ranks:
+        raise ValueError(f"counts {list(counts)} are of {len(counts)} ranks, not of {ranks}")
+    first = sum(counts[:rank])
+    inputs = torch.eye(sum(counts), device=device)[first : first + counts[rank]]
+    batches = [(each[None], torch.ones(1, 1, device=device)) for each in inputs]
+    model = nn.Linear(sum(counts), 1, bias=False, device=device)
+    nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=ranks)  # DDP's mean divides by ranks
+    train_uneven(model, optimizer, batches, lambda x, y: -(x * y).mean(), how, group)
+    return list(model.weight.detach()[0].cpu().split(list(counts)))
+
+
+def _step(model, optimizer: Optimizer, loss: Loss, inputs, targets) -> None:
+    optimizer.zero_grad()
+    loss(model(inputs), targets).backward()
+    optimizer.step()
+
+
+def _turns(batches: Sequence, counts: Sequence[int], how: str) -> list:
+    """Which of its batches a rank trains on, in order."""
+    if how == "drop":
+        return list(batches[: min(counts)])
+    if how == "pad":
+        return [batches[i % len(batches)] for i in range(max(counts))]
+    return list(batches)
+
+
+def _factors(batches: Sequence[Batch], ranks: int, how: str) -> list[float]:
+    """What the mean loss of each of the batches of one step is multiplied with."""
+    if how in ("has-data", "once"):
+        samples = [len(inputs) for inputs, _ in batches]
+        return [n / sum(samples) for n in samples]
+    return [1 / (len(batches) if how == "join-remaining" else ranks)] * len(batches)
+
+
+def _check(how: str, *more: str) -> None:
+    if how not in (*WAYS, *more):
+        raise ValueError(f"how {how!r} is unknown; use {', '.join((*WAYS, *more))}")
+
+
+def _counts(count: int, group: dist.ProcessGroup | None) -> list[int]:
+    """`count` of every rank."""
+    found = [0.0] * dist.get_world_size(group)
+    found[dist.get_rank(group)] = count
+    return [int(n) for n in _sum(found, group, _device(group))]
+
+
+def _sum(values: list[float], group: dist.ProcessGroup | None, device: torch.device) -> list[float]:
+    total = torch.tensor(values, dtype=torch.float64, device=device)
+    dist.all_reduce(total, group=group)
+    return total.tolist()
+
+
+def _device(group: dist.ProcessGroup | None) -> torch.device:
+    """Where the group's backend takes tensors from."""
+    nccl = dist.get_backend(group) == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
