@@ -44,7 +44,8 @@ class ShardedLines(IterableDataset):
     ``torch.distributed.algorithms.Join``, or a number of steps that all of them reach.
 
     Iterators have ``state_dict`` and ``load_state_dict``, which torchdata's
-    ``StatefulDataLoader`` calls: it goes on at the very next line.
+    ``StatefulDataLoader`` calls: it goes on at the very next line. The pass that is resumed has
+    the epoch of the state; that of the passes behind it is `set_epoch`'s, as always.
 
     Raises FileNotFoundError, IsADirectoryError, PermissionError or ValueError, at once and not in
     a worker, for a file that cannot be read; RuntimeError while reading if it has changed.
@@ -152,7 +153,6 @@ class LineIterator(Iterator[str]):
                     f"{here.get(name)}; each reader needs its own state, and all else as it was"
                 )
         self._start(state["epoch"], state["window"], state["position"])
-        self.lines.set_epoch(self.epoch)
 
     def _made_for(self) -> dict:
         """All that decides on the order of this reader's lines, but for the epoch."""

@@ -8,12 +8,12 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from rankbook.data import Reader, ShardedLines, read_by, signed
-from rankbook.data.blocks import blocks_per_reader, bounds, lines_from
+from rankbook.data.blocks import COMPRESSED, blocks_per_reader, bounds, lines_from
 
 SETTINGS = settings(
     deadline=None,
@@ -27,6 +27,11 @@ SETTINGS = settings(
 def alone(monkeypatch):
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def expected(content: bytes) -> list[str]:
@@ -63,8 +68,8 @@ CONTENTS = st.one_of(st.lists(PIECES, max_size=60).map(b"".join), st.binary(max_
     shuffle=st.booleans(),
 )
 def test_every_line_once(tmp_path, content, block_size, window, ranks, workers, epoch, shuffle):
-    path = tmp_path / "lines.txt"
-    path.write_bytes(content)
+    assume(not content.startswith(tuple(COMPRESSED)))
+    path = write(tmp_path / "lines.txt", content)
     lines = ShardedLines(path, shuffle=shuffle, block_size=block_size, window=window)
     lines.set_epoch(epoch)
     found = all_lines(lines, ranks, workers)
@@ -77,8 +82,9 @@ def test_every_line_once(tmp_path, content, block_size, window, ranks, workers, 
 @SETTINGS
 @given(data=st.data(), block_size=st.integers(1, 30), window=st.integers(1, 4))
 def test_resumed_anywhere(tmp_path, data, block_size, window):
-    path = tmp_path / "lines.txt"
-    path.write_bytes(data.draw(CONTENTS))
+    content = data.draw(CONTENTS)
+    assume(not content.startswith(tuple(COMPRESSED)))
+    path = write(tmp_path / "lines.txt", content)
     options = {"shuffle": data.draw(st.booleans()), "skip_blank": data.draw(st.booleans())}
     options |= {"block_size": block_size, "window": window}
     lines, reader = ShardedLines(path, **options), data.draw(st.sampled_from(readers(2, 2)))
@@ -92,7 +98,7 @@ def test_resumed_anywhere(tmp_path, data, block_size, window):
     resumed = other.iterate(reader)
     resumed.load_state_dict(state)
     assert list(resumed) == whole[stop:]
-    assert other.epoch == 3, "the next pass is not one of epoch 0"
+    assert other.epoch == 0, "the epoch of what comes next is the loop's to set"
 
 
 @SETTINGS
@@ -137,11 +143,6 @@ def test_a_line_over_many_blocks_is_read_to_its_end_once():
     found = [line for start, end in cuts for line in lines_from(file, start, end)]
     assert [(start, len(line)) for start, line in found] == [(0, 6), (6, 3_000_001), (3_000_007, 4)]
     assert file.read_bytes < 2.1 * 3_000_011
-
-
-def write(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
-    return path
 
 
 @pytest.mark.parametrize(
