@@ -2,9 +2,11 @@
 
 from rankbook.plots.alpha_beta import alpha_beta, size_name
 from rankbook.plots.collectives import collectives
+from rankbook.plots.counts import counts
 from rankbook.plots.join import join_timeline, sample_weights
 from rankbook.plots.kept_cells import kept_cells
 from rankbook.plots.listing import listing
+from rankbook.plots.nodes import nodes
 from rankbook.plots.overlap import overlap
 from rankbook.plots.results import Table, all_reduce_table, recorded
 from rankbook.plots.ring import ring_steps
@@ -20,9 +22,11 @@ __all__ = [
     "alpha_beta",
     "collectives",
     "color",
+    "counts",
     "join_timeline",
     "kept_cells",
     "listing",
+    "nodes",
     "overlap",
     "recorded",
     "ring_steps",
