@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch.distributed as dist
 
@@ -94,7 +94,8 @@ def gather_seen(mine: Mapping[str, Iterable] | Iterable, total: int | Iterable) 
     """The audit over all ranks, on all ranks: every one of them has to call it.
 
     mine: the samples of this rank, or of each of its readers by name, as `read_by` returns them.
-    total: as for `seen`. Without ``torch.distributed``, of this process alone.
+    total: as for `seen`. Without ``torch.distributed``, of this process alone. Raises ValueError
+    on all ranks if two of them call a reader the same.
     """
     if not isinstance(mine, Mapping):
         mine = {f"rank {Reader.here().rank}": mine}
@@ -103,21 +104,28 @@ def gather_seen(mine: Mapping[str, Iterable] | Iterable, total: int | Iterable) 
     if dist.is_available() and dist.is_initialized():
         ranks = [None] * dist.get_world_size()
         dist.all_gather_object(ranks, mine)
-    return seen({name: samples for rank in ranks for name, samples in rank.items()}, total)
+    names = Counter(name for of_rank in ranks for name in of_rank)
+    if shared := [name for name, ranks_with_it in names.items() if ranks_with_it > 1]:
+        raise ValueError(
+            f"gather_seen: several ranks call a reader {shared[0]!r}; names must differ"
+        )
+    return seen({name: read for of_rank in ranks for name, read in of_rank.items()}, total)
 
 
-def signed(batch: list) -> tuple[str, list]:
+def signed(batch: list) -> tuple[Reader, list]:
     """A ``collate_fn`` that leaves the batch as it is, and says which reader made it."""
-    return str(Reader.here()), batch
+    return Reader.here(), batch
 
 
-def read_by(loader: Iterable[tuple[str, list]], key: Callable | None = None) -> dict[str, list]:
+def read_by(loader: Iterable[tuple[Reader, list]], key: Callable | None = None) -> dict[str, list]:
     """Read a loader with ``collate_fn=signed`` to its end; return what each reader gave, by name.
 
     key: what to keep of a sample, as in ``key=lambda sample: sample["id"]``. Readers that gave
     nothing are left out.
     """
-    by_reader: dict[str, list] = {}
-    for name, batch in loader:
-        by_reader.setdefault(name, []).extend(batch if key is None else map(key, batch))
-    return dict(sorted(by_reader.items(), key=lambda item: (len(item[0]), item[0])))  # 2 before 10
+    here = Reader.here()  # a spawned worker does not know its rank: it is this one
+    by_reader: dict[Reader, list] = {}
+    for reader, batch in loader:
+        reader = replace(reader, rank=here.rank, world_size=here.world_size)
+        by_reader.setdefault(reader, []).extend(batch if key is None else map(key, batch))
+    return {str(r): by_reader[r] for r in sorted(by_reader, key=lambda r: r.index)}

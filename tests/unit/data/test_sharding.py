@@ -88,7 +88,7 @@ def test_reading_with_a_key():
 
 
 def test_readers_are_in_the_order_of_their_numbers():
-    batches = [(f"rank 0, worker {worker}", [worker]) for worker in (10, 2, 1)]
+    batches = [(Reader(0, 1, worker, 12), [worker]) for worker in (10, 2, 1)]
     assert [samples[0] for samples in read_by(batches).values()] == [1, 2, 10]
 
 
