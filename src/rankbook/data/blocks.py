@@ -1,6 +1,7 @@
 """A text file cut at bytes into blocks: where each begins, and which lines begin in it."""
 
 import os
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,7 @@ def bounds(block: int, blocks: int, size: int) -> tuple[int, int]:
 
 
 def lines_from(file: BinaryIO, start: int, end: int) -> list[tuple[int, bytes]]:
-    """The lines that begin in bytes `start` to `end` - 1, each with the byte it begins at.
+    """The lines that begin in bytes `start` to `end` - 1: of each its first byte, and its text.
 
     A line belongs to the block it begins in, however far it reaches: so each one has exactly one
     block. Of a line from an earlier block no more is read than this block's own bytes.
@@ -38,11 +39,15 @@ def lines_from(file: BinaryIO, start: int, end: int) -> list[tuple[int, bytes]]:
         if not before.endswith(b"\n"):
             return []
         start += len(before) - 1
-    lines = []
-    while start < end and (line := file.readline()):
-        lines.append((start, line.removeprefix(BOM) if start == 0 else line))
-        start = file.tell()
-    return lines
+    text = file.read(end - start)
+    if text and not text.endswith(b"\n"):
+        text += file.readline()
+    lines = text.removesuffix(b"\n").split(b"\n") if text else []
+    starts = accumulate((len(line) + 1 for line in lines), initial=start)
+    found = list(zip(starts, lines, strict=False))  # one more start: that of the next line
+    if start == 0 and text.startswith(BOM):
+        found[0] = (len(BOM), lines[0].removeprefix(BOM))
+    return found
 
 
 def check(path: Path) -> os.stat_result:

@@ -203,7 +203,7 @@ class LineIterator(Iterator[str]):
             )
 
     def _decode(self, start: int, line: bytes) -> str:
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        line = line.removesuffix(b"\r")
         try:
             return line.decode("utf-8", self.lines.errors)
         except UnicodeDecodeError as error:

@@ -124,9 +124,14 @@ class CountingFile(io.BytesIO):
     read_bytes = 0
 
     def readline(self, *limit):
-        line = super().readline(*limit)
-        self.read_bytes += len(line)
-        return line
+        return self._counted(super().readline(*limit))
+
+    def read(self, *limit):
+        return self._counted(super().read(*limit))
+
+    def _counted(self, found):
+        self.read_bytes += len(found)
+        return found
 
 
 def test_no_more_is_read_than_a_block_and_the_rest_of_its_last_line():
@@ -141,7 +146,7 @@ def test_a_line_over_many_blocks_is_read_to_its_end_once():
     file = CountingFile(b"short\n" + b"x" * 3_000_000 + b"\nlast")
     cuts = [bounds(block, 300, 3_000_011) for block in range(300)]
     found = [line for start, end in cuts for line in lines_from(file, start, end)]
-    assert [(start, len(line)) for start, line in found] == [(0, 6), (6, 3_000_001), (3_000_007, 4)]
+    assert [(start, len(line)) for start, line in found] == [(0, 5), (6, 3_000_000), (3_000_007, 4)]
     assert file.read_bytes < 2.1 * 3_000_011
 
 
@@ -255,12 +260,16 @@ def test_ranks_can_be_left_to_somebody_else(tmp_path, monkeypatch):
 
 
 def test_bad_bytes_are_named(tmp_path):
-    path = write(tmp_path / "lines.txt", b"good\n" * 100 + b"caf\xe9 au lait\n" + b"good\n" * 100)
+    content = b"\xef\xbb\xbf" + b"good\n" * 100 + b"caf\xe9 au lait\n" + b"good\n" * 100
+    path = write(tmp_path / "lines.txt", content)
     lines = ShardedLines(path, errors="strict", block_size=64)
-    sentence = r"lines\.txt: byte 503 is not UTF-8 \(0xe9, invalid continuation byte\); convert"
+    sentence = r"lines\.txt: byte 506 is not UTF-8 \(0xe9, invalid continuation byte\); convert"
     with pytest.raises(ValueError, match=sentence):
         list(lines)
     assert "caf\ufffd au lait" in list(ShardedLines(path))
+    write(path, b"\xef\xbb\xbf\xe9\n")
+    with pytest.raises(ValueError, match=r"byte 3 is not UTF-8"):
+        list(ShardedLines(path, errors="strict"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,159 @@
+"""How long the last of many readers of a large text file waits for its first line.
+
+    python -m benchmarks.lines                  1 GB, 16 ranks x 10 loader workers
+    python -m benchmarks.lines --folder DIR     the file is made (and removed) there
+
+Writes book/results/lines-160.json: `rankbook.data.ShardedLines` beside the fourth original's way,
+which counts the lines first and has each reader skip the lines before its own. In turn, with the
+file in memory and not. Nothing else should run on the machine meanwhile.
+"""
+
+import argparse
+import math
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.record import summary, write
+from rankbook.data import Reader, ShardedLines
+
+ORIGINAL, OURS, SHUFFLED = "readline from the start", "byte ranges", "byte ranges, shuffled"
+WHAT = (
+    "The last of {readers} readers ({ranks} ranks x {workers} loader workers) of a text file of "
+    "{size} in {lines:,} lines: milliseconds until it has its first line, and its whole share. "
+    "Cold: the system was told to forget the file first"
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print one line a row, and write the result."""
+    options = parse(arguments)
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder, "lines.txt")
+        lines = make(path, options.megabytes)
+        seconds = measure(path, lines, options.ranks, options.workers, options.repeats)
+    rows = [
+        dict(zip(("way", "until", "file"), key, strict=True)) | {"unit": "ms"} | summary(times)
+        for key, times in seconds.items()
+    ]
+    readers = options.ranks * options.workers
+    about = {"ranks": options.ranks, "workers": options.workers, "readers": readers}
+    size = f"{options.megabytes / 1000:g} GB"
+    what = WHAT.format(size=size, lines=lines, **about)
+    about |= {"megabytes": options.megabytes, "lines": lines, "load": load}
+    path = write(f"lines-{readers}", what, rows, libraries=("torch",), kind="CPU", **about)
+    for row in rows:
+        print("{way:24} {until:18} {file:5} {median:10.2f} ms ({p10} to {p90})".format(**row))
+    print(path)
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; what it cannot mean ends the program with one sentence."""
+    parser = argparse.ArgumentParser(description="Time the first line of the last reader.")
+    parser.add_argument("--megabytes", type=float, default=1000, help="of the file (1000)")
+    parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=10, help="loader workers of a rank (10)")
+    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--folder", type=Path, help="where the file is made, and removed")
+    options = parser.parse_args(arguments)
+    if options.repeats < 3:
+        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    if min(options.megabytes, options.ranks, options.workers) <= 0:
+        parser.error("--megabytes, --ranks and --workers have to be more than 0")
+    if options.folder and not options.folder.is_dir():
+        parser.error(f"--folder: there is no folder {options.folder}")
+    free = shutil.disk_usage(options.folder or tempfile.gettempdir()).free / 1e6
+    if free < options.megabytes * 1.1:
+        parser.error(f"there is room for {free:,.0f} MB only; use --folder or fewer --megabytes")
+    return options
+
+
+def make(path: Path, megabytes: float) -> int:
+    """Write a file of that size, on disk and not in memory only; return how many lines it has."""
+    draw = random.Random(0)
+    lengths = [draw.randrange(20, 181) for _ in range(1000)]
+    text = b"".join(b"%04d %s\n" % (i, b"x" * (n - 6)) for i, n in enumerate(lengths))
+    copies = max(1, round(megabytes * 1e6 / len(text)))
+    with path.open("wb") as file:
+        for _ in range(copies):
+            file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return copies * len(lengths)
+
+
+def measure(path: Path, lines: int, ranks: int, workers: int, repeats: int) -> dict:
+    """Seconds by (way, until what, cold or warm), each `repeats` times, in turn."""
+    reader = Reader(ranks - 1, ranks, workers - 1, workers)
+    ways = {
+        (ORIGINAL, "lines are counted"): lambda: count(path),
+        (ORIGINAL, "first line"): lambda: next(original(path, lines, reader)),
+        (OURS, "first line"): lambda: next(ours(path, reader, shuffle=False)),
+        (SHUFFLED, "first line"): lambda: next(ours(path, reader, shuffle=True)),
+        (ORIGINAL, "whole share"): lambda: drain(original(path, lines, reader)),
+        (OURS, "whole share"): lambda: drain(ours(path, reader, shuffle=False)),
+        (SHUFFLED, "whole share"): lambda: drain(ours(path, reader, shuffle=True)),
+    }
+    seconds = {(*way, state): [] for way in ways for state in ("cold", "warm")}
+    for _ in range(repeats):
+        for way, run in ways.items():
+            for state in ("cold", "warm"):
+                (forget if state == "cold" else remember)(path)
+                seconds[(*way, state)].append(timed(run))
+    return seconds
+
+
+def original(path: Path, lines: int, reader: Reader) -> Iterator[str]:
+    """The share of `reader` as the original reads it: all lines before it are read, too."""
+    share = math.ceil(lines / reader.count)
+    with path.open(encoding="utf-8") as file:
+        for _ in range(reader.index * share):
+            file.readline()
+        for _ in range(min(share, lines - reader.index * share)):  # the original has no such end
+            yield file.readline().strip()
+
+
+def ours(path: Path, reader: Reader, shuffle: bool) -> Iterator[str]:
+    """The share of `reader`, the dataset's making included."""
+    return ShardedLines(path, shuffle=shuffle).iterate(reader)
+
+
+def count(path: Path) -> int:
+    """The number of lines, as the original finds it."""
+    with path.open(encoding="utf-8") as file:
+        return sum(1 for _ in file)
+
+
+def drain(lines: Iterator[str]) -> None:
+    """Read to the end, and keep nothing."""
+    deque(lines, maxlen=0)
+
+
+def forget(path: Path) -> None:
+    """Ask the system to drop what it holds of the file in memory; only Linux knows how."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def remember(path: Path) -> None:
+    """Read the file once, so that all of it is in memory."""
+    with path.open("rb", buffering=0) as file:
+        while file.read(2**24):
+            pass
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds that `run` takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

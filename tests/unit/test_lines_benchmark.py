@@ -1,0 +1,51 @@
+"""The benchmark of line readers: its command line, its file, and all of it on a small one."""
+
+import json
+
+import pytest
+
+from benchmarks import lines, record
+from rankbook.data import Reader
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
+        ("--ranks 0", "--megabytes, --ranks and --workers have to be more than 0"),
+        ("--megabytes 1e12", "use --folder or fewer --megabytes"),
+        ("--folder /absent", "--folder: there is no folder /absent"),
+    ],
+)
+def test_wrong_options_are_one_sentence(line, sentence, capsys):
+    with pytest.raises(SystemExit) as end:
+        lines.parse(line.split())
+    assert end.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_both_ways_read_the_file(tmp_path):
+    path = tmp_path / "lines.txt"
+    made = lines.make(path, 0.3)
+    assert path.stat().st_size == pytest.approx(3e5, rel=0.2)
+    whole = path.read_text().splitlines()
+    assert len(whole) == made == lines.count(path)
+    readers = [Reader(rank, 4, worker, 2) for rank in range(4) for worker in range(2)]
+    assert [line for r in readers for line in lines.original(path, made, r)] == whole
+    assert [line for r in readers for line in lines.ours(path, r, shuffle=False)] == whole
+    shuffled = [line for r in readers for line in lines.ours(path, r, shuffle=True)]
+    assert sorted(shuffled) == sorted(whole) and shuffled != whole
+
+
+def test_a_small_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    (tmp_path / "here").mkdir()
+    options = "--megabytes 0.1 --ranks 2 --workers 2 --repeats 3 --folder"
+    lines.main([*options.split(), str(tmp_path / "here")])
+    result = json.loads((tmp_path / "lines-4.json").read_text())
+    assert not list((tmp_path / "here").iterdir()), "the file is removed"
+    assert "4 readers (2 ranks x 2 loader workers)" in result["what"]
+    rows = {(row["way"], row["until"], row["file"]): row for row in result["rows"]}
+    assert len(rows) == 14 and {row["repeats"] for row in rows.values()} == {3}
+    assert (lines.OURS, "first line", "warm") in rows
+    assert capsys.readouterr().out.count(" ms (") == 14
