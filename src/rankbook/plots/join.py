@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from rankbook.plots.style import INK, QUIET, color, style
 
@@ -63,7 +64,8 @@ def _events(axes, timeline, rank: int, row: int, scale: float) -> None:
     axes.broken_barh(boxes("collective"), (row + 0.68, 0.16), color=COLLECTIVE, lw=0)
     for left, _ in boxes("exhausted"):
         axes.plot([left, left], [row + 0.02, row + 0.94], color=color(3), lw=1.4)
-        axes.text(left, row + 0.04, " inputs used up", color=color(3), size=7.5, va="bottom")
+        side = "right" if left > timeline.span * scale / 2 else "left"
+        axes.text(left, row + 0.04, " inputs used up ", color=color(3), size=7.5, ha=side)
 
 
 def _answers(axes, timeline, rows: Mapping[int, int], scale: float) -> None:
@@ -100,7 +102,7 @@ def sample_weights(by_way: Mapping[str, Sequence]) -> Figure:
                 left += len(values) + 1  # a gap between ranks
             axes.axhline(1, color=QUIET, lw=0.8, zorder=0)
             axes.set_title(way, loc="left", size=9.5)
-            axes.set_yticks([0, 1, 2])
+            axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
             axes.set_xticks(list(ticks), ticks.values(), size=7.5)
         grid[-1, 0].set_xlabel("input of the rank, in its order")
         ranks = max(len(weights) for weights in by_way.values())
