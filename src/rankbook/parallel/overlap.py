@@ -169,7 +169,7 @@ class OverlapRecorder:
             gradients.append((self._names[parameter], size, self._stamps.stamp()))
 
     def _reduce(self, state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """What DDP calls for each full bucket: the average over the ranks, begun but not awaited."""
+        """What DDP calls for each full bucket: begin to average it over the ranks."""
         note = None
         if self._open is not None:
             names = [self._names[parameter] for parameter in bucket.parameters()]
