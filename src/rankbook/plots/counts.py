@@ -54,5 +54,5 @@ def _bar(axes, y: int, audit) -> None:
             ink = INK if ground == "white" else ink_on(ground)
             box = {"boxstyle": "round,pad=0.15", "fc": ground, "ec": "none"}
             axes.text(left + share / 2, y, number, ha="center", va="center", size=8.5,
-                      color=ink, bbox=box)  # fmt: skip
+                      color=ink, bbox=box if label in HATCH else None)  # fmt: skip
         left += share
