@@ -108,6 +108,10 @@ class ShardedLines(IterableDataset):
         known = {} if here.world_size == 1 else {"rank": here.rank, "world_size": here.world_size}
         return self.__dict__ | known
 
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._epoch.share_memory_()  # a copy that was made by other means is not shared
+
 
 class LineIterator(Iterator[str]):
     """The lines of one reader in one epoch; made by `ShardedLines`."""

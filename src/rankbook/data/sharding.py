@@ -37,6 +37,7 @@ class Reader:
         The rank is that of ``torch.distributed`` once it is initialised, before that what
         torchrun put into ``RANK`` and ``WORLD_SIZE``, else 0 of 1. `rank` and `world_size`
         overrule it. ``num_workers=0`` has no worker info: the rank itself is the only worker.
+        Raises ValueError if only one of the two variables is set.
         """
         if rank is None or world_size is None:
             rank, world_size = _rank_here()
@@ -65,4 +66,9 @@ class Reader:
 def _rank_here() -> tuple[int, int]:
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
-    return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    found = [os.environ.get(name) for name in ("RANK", "WORLD_SIZE")]
+    if not any(found):
+        return 0, 1
+    if not all(found):
+        raise ValueError("RANK and WORLD_SIZE go together, and only one is set: use torchrun")
+    return int(found[0]), int(found[1])

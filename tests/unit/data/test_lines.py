@@ -1,5 +1,6 @@
 """Every line exactly once: any file, any blocks, any number of readers, resumed anywhere."""
 
+import copy
 import io
 import os
 import pickle
@@ -240,15 +241,25 @@ def test_workers_that_stay_hear_of_the_epoch(tmp_path, monkeypatch):
         assert read_by(loader) == wanted
 
 
+def test_workers_of_a_copy_hear_of_the_epoch(tmp_path):
+    lines = copy.deepcopy(ShardedLines(numbers(tmp_path / "lines.txt", 100), shuffle=True))
+    loader = DataLoader(lines, batch_size=None, num_workers=1, persistent_workers=True)
+    orders = []
+    for epoch in range(2):
+        lines.set_epoch(epoch)
+        orders.append(list(loader))
+    assert orders[0] != orders[1] == list(lines)
+
+
 def test_the_rank_goes_along_to_a_spawned_worker(tmp_path, monkeypatch):
     lines = ShardedLines(numbers(tmp_path / "lines.txt", 10))
     assert pickle.loads(pickle.dumps(lines)).rank is None  # not known yet: asked for later
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    copy, mine = pickle.loads(pickle.dumps(lines)), list(lines)
+    sent, mine = pickle.loads(pickle.dumps(lines)), list(lines)
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
-    assert list(copy) == mine != list(lines)
+    assert list(sent) == mine != list(lines)
 
 
 def test_ranks_can_be_left_to_somebody_else(tmp_path, monkeypatch):

@@ -251,6 +251,42 @@ def test_nodes_are_shared_out_at_their_source(size):
 
 
 @WORKERS
+@pytest.mark.parametrize("sampler", [DistributedSampler, StatefulDistributedSampler])
+def test_samplers_resume_in_the_middle(workers, sampler):
+    """Two batches, a stop, and the rest by a new loader: once. The whole epoch again: twice."""
+
+    def loader(rank: int) -> StatefulDataLoader:
+        made = sampler(range(12), RANKS, rank, shuffle=True, seed=3)
+        made.set_epoch(4)
+        options = {"sampler": made, "num_workers": workers, "collate_fn": list}
+        return StatefulDataLoader(range(12), batch_size=BATCH, **options)
+
+    before, rest, again = [], [], []
+    for rank in range(RANKS):
+        first, resumed = loader(rank), loader(rank)
+        batches = iter(first)
+        before.append(next(batches) + next(batches))
+        resumed.load_state_dict(first.state_dict())
+        rest.append([sample for batch in resumed for sample in batch])
+        again.append([sample for batch in loader(rank) for sample in batch])
+    assert seen([a + b for a, b in zip(before, rest, strict=True)], 12).exactly_once
+    assert counts(seen([a + b for a, b in zip(before, again, strict=True)], 12)) == (4, 8, 0, 0, 0)
+
+
+def test_nodes_resume_in_the_middle():
+    def loader() -> nodes.Loader:
+        sampler = StatefulDistributedSampler(range(12), RANKS, 1, shuffle=True)
+        node = nodes.ParallelMapper(nodes.SamplerWrapper(sampler), lambda i: i, 2, method="thread")
+        return nodes.Loader(nodes.Batcher(node, BATCH))
+
+    first, resumed = loader(), loader()
+    batches = iter(first)
+    before = [next(batches), next(batches)]
+    resumed.load_state_dict(first.state_dict())
+    assert before + list(resumed) == list(loader())
+
+
+@WORKERS
 @pytest.mark.parametrize("every", [1, 3])
 def test_lines_resume_in_the_middle(tmp_path, monkeypatch, workers, every):
     """Where a StatefulDataLoader stopped a new one goes on: in a window, and between two."""

@@ -36,6 +36,9 @@ def test_here(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     assert Reader.here() == Reader(3, 4, 0, 1)
     assert Reader.here(rank=0, world_size=1) == Reader()
+    monkeypatch.delenv("RANK")
+    with pytest.raises(ValueError, match="RANK and WORLD_SIZE go together"):
+        Reader.here()
 
 
 def test_here_in_workers(monkeypatch):
