@@ -59,23 +59,32 @@ def lockstep(
     others call, and adds nothing. Otherwise scale is ranks x (samples here) / (samples on all
     ranks in this optimizer step): with it, a gradient that is averaged over ranks is the one of
     the mean over all samples of the step. So it works with whatever averages: DDP, compiled or
-    not, FSDP, a pipeline's replicas. Before each step stands one all_reduce of a few numbers.
+    not, FSDP, a pipeline's replicas. Each step has one more all_reduce, of a few numbers; it runs
+    while the step before is computed.
 
-    accumulate: turns in an optimizer step, of which the last has `last` set; so many batches are
-    held at a time. weight: of a batch, instead of its samples; the loss must be the mean over it.
-    Raises ValueError, on all ranks, if a rank has no batch at all to repeat.
+    accumulate: turns in an optimizer step, of which the last has `last` set; twice as many batches
+    are held at a time. weight: of a batch, instead of its samples; the loss must be the mean over
+    it. Raises ValueError, on all ranks, if a rank has no batch at all to repeat.
     """
     if accumulate < 1:
         raise ValueError(f"accumulate {accumulate} gives no turns; use 1 or more")
-    ranks, device = dist.get_world_size(group), _device(group)
-    iterator, spare = iter(batches), None
-    while True:
+    ranks, device, iterator, spare = dist.get_world_size(group), _device(group), iter(batches), None
+
+    def ask() -> tuple:
+        """Take what comes next here, and begin to sum up what all ranks have."""
         mine = list(islice(iterator, accumulate))
         weights = [float(weight(batch)) for batch in mine]
-        spare = mine[-1] if mine else spare
         absent = [0.0] * (accumulate - len(mine))
-        told = [sum(weights), spare is None, *[1.0] * len(mine), *absent]
-        total, empty, *present = _sum(told, group, device)
+        empty = not mine and spare is None
+        told = torch.tensor([sum(weights), empty, *[1.0] * len(mine), *absent], dtype=torch.float64)
+        told = told.to(device)
+        return mine, weights, told, dist.all_reduce(told, group=group, async_op=True)
+
+    asked = ask()
+    while True:
+        mine, weights, told, work = asked
+        work.wait()
+        total, empty, *present = told.tolist()
         turns = sum(holders > 0 for holders in present)
         if not turns:
             return
@@ -84,6 +93,8 @@ def lockstep(
                 f"{empty:.0f} of {ranks} ranks have no batch at all, not even one to repeat with "
                 "scale 0; give every rank at least one"
             )
+        spare = mine[-1] if mine else spare
+        asked = ask()  # the answer comes while the step is computed
         for turn in range(turns):
             here = turn < len(mine)
             scale = ranks * weights[turn] / total if here and total else 0.0
