@@ -4,14 +4,17 @@ What torch does is asserted as measured with torch 2.13. Where such a test fails
 torch, chapter 3 has to change.
 """
 
-import multiprocessing
-import time
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.distributed import join_ranks
-from tests.distributed.launch import MODULES, run_ranks
+from tests.distributed.join_cures import everything
+from tests.distributed.launch import run_ranks
 
+ROOT = Path(__file__).resolve().parents[2]
 EXACT = 1e-12  # float64, summed in another order
 ABORTED = -6  # SIGABRT: gloo gave up in a thread of its own, where Python can catch nothing
 
@@ -24,9 +27,7 @@ def ranks(request):
 @pytest.fixture(scope="module")
 def results(ranks, tmp_path_factory):
     """What every rank found, by what it did; one launch for all of it."""
-    by_rank = run_ranks(
-        join_ranks.everything, tmp_path_factory.mktemp("ranks"), ranks, deadline=120.0
-    )
+    by_rank = run_ranks(everything, tmp_path_factory.mktemp("ranks"), ranks, deadline=120.0)
     return {work: [of_rank[work] for of_rank in by_rank] for work in by_rank[0]}
 
 
@@ -68,7 +69,7 @@ def test_how_much_each_input_counts(ranks, results):
     assert weights["pad"] == [1.0 + (n + c < longest) for c in counts for n in range(c)]
 
 
-def test_ddp_in_join(ranks, results):
+def test_ddp_in_join(results):
     found = the_same(results["ddp"])
     for options in ("static_graph", "find_unused_parameters", "gradient_as_bucket_view"):
         assert found[options] < EXACT
@@ -82,7 +83,12 @@ def test_ddp_in_join(ranks, results):
     assert found["comm hook: all"] < EXACT and found["comm hook: remaining"] > 1e-4
 
 
-def test_a_rank_without_any_input(ranks, results):
+def test_ranks_drift_apart_where_an_optimizer_keeps_a_state(results):
+    after_epoch_1, in_epoch_2 = the_same(results["drift"])
+    assert after_epoch_1 == 0 and in_epoch_2 > 1e-4  # same parameters, other momentum
+
+
+def test_a_rank_without_any_input(results):
     assert the_same(results["nothing_on_rank_0"]) < EXACT
 
 
@@ -97,7 +103,7 @@ def test_early_termination_is_raised_on_every_rank(ranks, results):
     assert others == [(5, told)] * (ranks - 1)
 
 
-def test_even_inputs_need_no_join(ranks, results):
+def test_even_inputs_need_no_join(results):
     assert the_same(results["even_without_join"]) < EXACT
 
 
@@ -156,42 +162,11 @@ def test_what_cannot_be_meant_is_one_sentence_on_every_rank(ranks, results):
 
 @pytest.fixture(scope="module")
 def troubles(tmp_path_factory):
-    """Two ranks a case, all at once: exit status (or None: killed), what was said, stderr."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(MODULES)
-    timeout, running = 6.0, {}
-    for case in join_ranks.TROUBLES:
-        folder = tmp_path_factory.mktemp("trouble")
-        started = [
-            context.Process(target=join_ranks.trouble, args=(rank, case, str(folder), timeout))
-            for rank in range(2)
-        ]
-        for process in started:
-            process.start()
-        running[case] = folder, started
-    end = time.monotonic() + 90
-    for folder, started in running.values():
-        while time.monotonic() < end and not all(
-            p.exitcode is not None or (folder / f"{rank}.said").exists()
-            for rank, p in enumerate(started)
-        ):
-            time.sleep(0.1)
-    return {case: _ended(*of) for case, of in running.items()}
-
-
-def _ended(folder, processes) -> list[tuple]:
-    found = []
-    for rank, process in enumerate(processes):
-        status = process.exitcode
-        process.kill()
-        process.join()
-        said = folder / f"{rank}.said"
-        found.append((
-            status,
-            said.read_text() if said.exists() else "",
-            (folder / f"{rank}.err").read_text(),
-        ))  # fmt: skip
-    return found
+    """Of both ranks of each case: exit status (None: killed in the end), what was said, stderr."""
+    folder = tmp_path_factory.mktemp("troubles")
+    command = [sys.executable, "-m", "tests.distributed.join_troubles", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=150)
+    return json.loads((folder / "found.json").read_text())
 
 
 @pytest.mark.parametrize(
