@@ -20,7 +20,7 @@ KINDS = {
 }
 COLLECTIVE = INK
 GROUND = "#f1f3f5"
-WIDTH, ROW = 6.8, 0.62  # inches: of the figure, of a rank's row
+WIDTH, ROW = 6.8, 0.72  # inches: of the figure, of a rank's row
 SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
 
 
@@ -36,7 +36,7 @@ def join_timeline(timeline, title: str = "", unit: str = "milliseconds") -> Figu
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, ROW * len(rows) + 1.2), layout="constrained")
         for rank, row in rows.items():
-            axes.barh(row + 0.1, timeline.span * scale, height=0.8, align="edge", color=GROUND)
+            axes.barh(row + 0.1, timeline.span * scale, height=0.74, align="edge", color=GROUND)
             _events(axes, timeline, rank, row, scale)
         _answers(axes, timeline, rows, scale)
         axes.set(ylim=(len(rows), -0.1), xlim=(0, timeline.span * scale * 1.005), xlabel=unit)
@@ -61,11 +61,11 @@ def _events(axes, timeline, rank: int, row: int, scale: float) -> None:
 
     for kind, (ground, _) in KINDS.items():
         axes.broken_barh(boxes(kind), (row + 0.14, 0.5), color=ground, ec="white", lw=0.4)
-    axes.broken_barh(boxes("collective"), (row + 0.68, 0.16), color=COLLECTIVE, lw=0)
+    axes.broken_barh(boxes("collective"), (row + 0.67, 0.15), color=COLLECTIVE, lw=0)
     for left, _ in boxes("exhausted"):
-        axes.plot([left, left], [row + 0.02, row + 0.94], color=color(3), lw=1.4)
+        axes.plot([left, left], [row + 0.02, row + 0.86], color=color(3), lw=1.4)
         side = "right" if left > timeline.span * scale / 2 else "left"
-        axes.text(left, row + 0.04, " inputs used up ", color=color(3), size=7.5, ha=side)
+        axes.text(left, row + 0.06, " inputs used up ", color=color(3), size=7.5, ha=side)
 
 
 def _answers(axes, timeline, rows: Mapping[int, int], scale: float) -> None:

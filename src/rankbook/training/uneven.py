@@ -56,9 +56,10 @@ def lockstep(
             optimizer.step()
 
     A rank whose `batches` are used up gets its last one again, with scale 0: it calls what the
-    others call, and adds nothing. Otherwise scale is ranks x (samples here) / (samples on all
-    ranks in this optimizer step): with it, a gradient that is averaged over ranks is the one of
-    the mean over all samples of the step. So it works with whatever averages: DDP, compiled or
+    others call, and adds nothing to the gradient (statistics of batch normalisation do see it
+    again; and 0 times infinity is not 0). Otherwise scale is ranks x (samples here) / (samples on
+    all ranks in this optimizer step): with it, a gradient that is averaged over ranks is the one
+    of the mean over all samples of the step. So it works with whatever averages: DDP, compiled or
     not, FSDP, a pipeline's replicas. Each step has one more all_reduce, of a few numbers; it runs
     while the step before is computed.
 
