@@ -19,6 +19,7 @@ from rankbook.training import (
     weigh_inputs,
 )
 from tests.distributed import join_ranks
+from tests.distributed.join_joinables import joinables
 from tests.distributed.join_ranks import (
     ADAM,
     MOMENTUM,
@@ -148,6 +149,6 @@ def wrong_calls() -> list[str]:
 
 def everything() -> dict:
     """All that ends well, one after the other in the same processes."""
-    names = "ways ddp drift nothing_on_rank_0 compiled throw even_without_join batch_norm joinables"
+    names = "ways ddp drift nothing_on_rank_0 compiled throw even_without_join batch_norm"
     works = [getattr(join_ranks, name) for name in names.split()]
-    return {work.__name__: work() for work in (*works, refused, cured, wrong_calls)}
+    return {work.__name__: work() for work in (*works, joinables, refused, cured, wrong_calls)}

@@ -22,7 +22,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.distributed.join_ranks import SGD, Counter, CounterHook, loss, make, mine, net, step
+from tests.distributed.join_joinables import Counter, CounterHook
+from tests.distributed.join_ranks import SGD, loss, make, mine, net, step
 
 TIMEOUT, DEADLINE = 6.0, 90.0  # seconds: of the group, of all
 
