@@ -104,8 +104,13 @@ class LinesTrainer(Trainer):
         return metrics
 
     def _loader(self, dataset, batch_size: int) -> DataLoader:
-        workers = self.args.dataloader_num_workers
-        return DataLoader(dataset, batch_size, collate_fn=self.data_collator, num_workers=workers)
+        return DataLoader(
+            dataset,
+            batch_size,
+            collate_fn=self.data_collator,
+            num_workers=self.args.dataloader_num_workers,
+            multiprocessing_context=self.args.dataloader_multiprocessing_context,
+        )
 
 
 class _Teller(TrainerCallback):
