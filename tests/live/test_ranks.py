@@ -100,3 +100,13 @@ def test_ipythons_own_magics_work_on_a_rank(live, statement):
 def test_a_warning_names_the_cells_line(live):
     result = live.run("%%ranks 0\nimport warnings\nwarnings.warn('careful')")
     assert result.text == "[0] Cell line 3: UserWarning: careful\n"
+
+
+def test_workers_of_a_loader_know_what_cells_define(live):
+    """As in a program: they are forked from the rank, not started by the server of the ranks."""
+    live.run("%%ranks\nclass Squares(torch.utils.data.Dataset):\n    def __len__(self): return 4\n"
+             "    def __getitem__(self, i): return i * i")  # fmt: skip
+    result = live.run("%%ranks\nloader = torch.utils.data.DataLoader(Squares(), num_workers=2)\n"
+                      "print([x.item() for x in loader])")  # fmt: skip
+    n = live.world_size
+    assert (result.error, result.text) == ("", f"[0-{n - 1}] [0, 1, 4, 9]\n")

@@ -50,6 +50,26 @@ def test_the_others_wait_in_ddps_backward(live):
     assert "rank 0 was blocked in backward(), cell line 6" in result.error
 
 
+DDP = "%%ranks\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+
+
+def test_the_others_wait_where_ddp_is_made(live):
+    live.run(DDP + "DDP(torch.nn.Linear(2, 2))")  # the first loads what it needs
+    code = "%%ranks\nif rank == 1:\n    raise ValueError('boom')\nDDP(torch.nn.Linear(2, 2))"
+    result = live.run(code)
+    assert result.seconds < 4
+    assert "rank 0 was blocked in DDP(torch.nn.Linear(2, 2)), cell line 4" in result.error
+
+
+def test_the_others_wait_while_ddp_sorts_its_buckets(live):
+    """It does so in the second forward pass."""
+    code = DDP + "model = DDP(torch.nn.Linear(2, 2))\nfor step in range(2):\n"
+    code += "    if rank == 1 and step == 1:\n        raise ValueError('boom')\n"
+    result = live.run(code + "    model(torch.ones(1, 2)).sum().backward()")
+    assert result.seconds < 5
+    assert "rank 0 was blocked in model(torch.ones(1, 2)), cell line 7" in result.error
+
+
 def test_a_rank_that_computes_may_finish(live):
     code = "%%ranks\nimport time\nif rank == 1:\n    raise ValueError('boom')\n"
     result = live.run(code + "time.sleep(2)\nprint('done')")

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.parallel import clocks
-from rankbook.parallel.recorder import _Events, _HostClock
+from rankbook.parallel.stamps import stamps
 
 
 class Ready(NamedTuple):
@@ -103,7 +103,7 @@ class OverlapRecorder:
                 "wrap the model first"
             )
         self._group = ddp.process_group
-        self._stamps = _Events() if torch.cuda.is_initialized() else _HostClock()
+        self._stamps = stamps()
         self._passes = []  # (start, end, gradients, buckets), with stamps for times
         self._names = {}
         self._open = None

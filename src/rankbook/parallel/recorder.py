@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 
-import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import schedules as torch_schedules
 from torch.distributed.pipelining.schedules import _PipelineSchedule
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
 from rankbook.parallel import clocks
+from rankbook.parallel.stamps import stamps
 from rankbook.parallel.timeline import WAIT, Action, Timeline
 
 
@@ -49,7 +49,7 @@ class Recording:
     """The steps of one rank's pipeline, as `record` noted them."""
 
     def __init__(self):
-        self._stamps = _Events() if torch.cuda.is_initialized() else _HostClock()
+        self._stamps = stamps()
         self._steps = [[]]  # of each step: [stage, kind, microbatch, start, end], in order
 
     @property
@@ -158,40 +158,6 @@ class Recording:
             (schedule, "_update_losses", noted_end),
             (torch_schedules, "_wait_batch_p2p", noted_wait),
         ]
-
-
-class _HostClock:
-    """Stamps are seconds already."""
-
-    def stamp(self) -> float:
-        return clocks.now()
-
-    def finish(self) -> None:
-        pass
-
-    def seconds(self, stamp: float) -> float:
-        return stamp
-
-
-class _Events:
-    """Stamps are CUDA events in the current stream, counted from one whose time is known."""
-
-    def __init__(self):
-        torch.cuda.synchronize()
-        self._first = self.stamp()
-        self._first.synchronize()  # so it happened a few microseconds before
-        self._zero = clocks.now()
-
-    def stamp(self) -> torch.cuda.Event:
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def finish(self) -> None:
-        torch.cuda.synchronize()
-
-    def seconds(self, stamp: torch.cuda.Event) -> float:
-        return self._zero + self._first.elapsed_time(stamp) / 1e3
 
 
 @contextmanager

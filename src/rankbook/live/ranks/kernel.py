@@ -1,6 +1,7 @@
 """One rank: a real IPython kernel, forked from the warm server, with a process group to join."""
 
 import faulthandler
+import multiprocessing
 import multiprocessing.connection
 import os
 import signal
@@ -109,6 +110,8 @@ def run(spec: RankSpec, environment: dict[str, str], ready) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.environ.update(spec.environment)
+    # A rank starts the workers of its loaders as any program does: they know what cells define.
+    multiprocessing.set_start_method(None, force=True)
     _die_with_notebook()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     crash_file = Path(spec.crash_file).open("w")  # noqa: SIM115  open for as long as we live

@@ -1,6 +1,7 @@
 """Where a rank stands: which collective it is in, with what, on which line of the cell."""
 
 import linecache
+import re
 import sys
 import threading
 import time
@@ -17,6 +18,13 @@ from rankbook.live.ranks.check import describe
 # Arguments of torch.distributed's functions that tell a reader which call it is.
 SHOWN = ("tensor", "tensor_list", "input", "input_tensor", "output", "output_tensor",
          "src", "dst", "op")  # fmt: skip
+
+WAITS = re.compile(r"\.wait\([^()]*(\([^()]*\))?\)$")
+# Native code that waits for other ranks: what its caller's line holds. The last three are DDP's.
+NATIVE = re.compile(
+    r"\.wait\(|\bwait_tensor\(|\b_rebuild_buckets\(|\b_broadcast_coalesced\("
+    r"|\b_verify_params_across_processes\("
+)
 
 
 def running(shell) -> Call:
@@ -60,7 +68,7 @@ def _describe(stack: list, shell) -> Call:
             if name == "<module>":
                 line = lineno
                 break
-    if op is None and any(called.endswith(".wait()") for called in (source or "", _line(stack))):
+    if op is None and (WAITS.search(source or "") or NATIVE.search(_line(stack))):
         op = "wait"  # native code: only the line that calls it, the reader's or torch's, shows it
     return Call(op, text or source or "", line)
 
