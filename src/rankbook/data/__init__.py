@@ -12,6 +12,7 @@ from rankbook.data.lines import ShardedLines
 from rankbook.data.reviews import distilbert_tokenizer, imdb
 from rankbook.data.seen import Seen, gather_seen, read_by, seen, signed
 from rankbook.data.sharding import Reader
+from rankbook.data.text import wikitext2_text
 from rankbook.data.tokens import Vocab, basic_english
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "seen",
     "signed",
     "wikitext2",
+    "wikitext2_text",
 ]
