@@ -49,8 +49,6 @@ def values(log: list[dict], name: str) -> list[float]:
     [
         (2, "--train-file gone.txt", "there is no file gone.txt on this machine"),
         (2, "--train-file short.txt", "short.txt has 1 samples (lines that are not blank), and 2"),
-        (0, "--train-file text.txt --epochs 3", "unrecognized arguments: --epochs 3"),
-        (0, "--train-file text.txt --valid-file .", ". is a folder"),
         (0, "--train-file text.txt --model no/such", "--model no/such is no folder with a causal"),
     ],
 )
