@@ -1,6 +1,7 @@
 """What a test run has executed, the build takes: a chapter runs once a language, not once more."""
 
 import fcntl
+from contextlib import suppress
 from pathlib import Path
 
 from build import OUT, open_cache
@@ -17,7 +18,7 @@ def keep(path: Path, notebook, seconds: float) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times, which the cache would take for the input
     OUT.mkdir(exist_ok=True)
-    with (OUT / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (OUT / ".lock").open("w") as lock, suppress(BlockingIOError):  # a build goes on: let it
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds})
         get_cache(open_cache()).cache_notebook_bundle(bundle, check_validity=False, overwrite=True)

@@ -83,6 +83,7 @@ def prepare(arguments: list[str]) -> tuple[argparse.Namespace, "LinesTrainer", T
         gpu = torch.cuda.is_available() and options.backend != "gloo"
         device = torch.device("cuda" if gpu else "cpu")
     sizes = together(lambda: check_files(options, world_size))
+    check_same(gather(sizes))
     tokenizer, model = together(lambda: load(options))
     first = os.environ.get("RANK", "0") == "0"
     told = Told(Log(options.log_file if first else None), Progress(0, options.steps, not first))
@@ -132,6 +133,18 @@ def check_files(options: argparse.Namespace, world_size: int) -> dict[str, int]:
                 "one each; use fewer ranks, or a longer text"
             )
     return sizes
+
+
+def check_same(sizes: list[dict[str, int]]) -> None:
+    """Raise ValueError on every rank if a file has not the same bytes on all; `sizes`: by rank."""
+    first = sizes[0]
+    for rank, mine in enumerate(sizes):
+        for path, size in mine.items():
+            if size != first[path]:
+                raise ValueError(
+                    f"{path} has {first[path]} bytes on rank 0 and {size} on rank {rank}; "
+                    "copy the same file to every node"
+                )
 
 
 def load(options: argparse.Namespace) -> tuple[Any, Any]:

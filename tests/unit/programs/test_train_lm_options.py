@@ -6,6 +6,7 @@ import pytest
 from torch.distributed.run import get_args_parser
 
 from rankbook.programs.train_lm_options import parser, read
+from rankbook.programs.train_lm_trainer import check_same
 
 FILE = "--train-file a.txt"
 
@@ -50,3 +51,9 @@ def test_torchrun_does_not_take_an_option_for_its_own():
 
 def test_every_option_is_explained():
     assert all(a.help and a.help != argparse.SUPPRESS for a in parser()._actions)
+
+
+def test_files_that_differ_between_nodes_are_refused_on_every_rank():
+    check_same([{"a.txt": 90, "b.txt": 5}] * 2)
+    with pytest.raises(ValueError, match="a.txt has 90 bytes on rank 0 and 70 on rank 2; copy"):
+        check_same([{"a.txt": 90}, {"a.txt": 90}, {"a.txt": 70}])
