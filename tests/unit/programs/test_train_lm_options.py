@@ -55,5 +55,5 @@ def test_every_option_is_explained():
 
 def test_files_that_differ_between_nodes_are_refused_on_every_rank():
     check_same([{"a.txt": 90, "b.txt": 5}] * 2)
-    with pytest.raises(ValueError, match="a.txt has 90 bytes on rank 0 and 70 on rank 2; copy"):
+    with pytest.raises(ValueError, match=r"a\.txt has 90 bytes on rank 0 and 70 on rank 2; copy"):
         check_same([{"a.txt": 90}, {"a.txt": 90}, {"a.txt": 70}])
