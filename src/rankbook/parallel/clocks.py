@@ -12,6 +12,8 @@ import time
 import torch
 import torch.distributed as dist
 
+from rankbook.parallel.placement import group_device
+
 ROUNDS = 16
 
 
@@ -35,7 +37,7 @@ def clock_offsets(group: dist.ProcessGroup | None = None) -> tuple[list[float], 
     machines = [None] * size
     dist.all_gather_object(machines, machine(), group=group)
     others = [r for r in range(size) if machines[r] != machines[0]]
-    found = torch.zeros(size, 2, dtype=torch.float64, device=_device(group))
+    found = torch.zeros(size, 2, dtype=torch.float64, device=group_device(group))
     for other in others:
         if rank == 0:
             found[other] = torch.tensor(_ask(other, group))
@@ -47,7 +49,7 @@ def clock_offsets(group: dist.ProcessGroup | None = None) -> tuple[list[float], 
 
 def _ask(other: int, group: dist.ProcessGroup | None) -> tuple[float, float]:
     """Offset of the rank `other`, and its error: of the round that took the shortest time."""
-    theirs = torch.zeros(1, dtype=torch.float64, device=_device(group))
+    theirs = torch.zeros(1, dtype=torch.float64, device=group_device(group))
     rounds = []
     for _ in range(ROUNDS):
         asked = now()
@@ -61,14 +63,8 @@ def _ask(other: int, group: dist.ProcessGroup | None) -> tuple[float, float]:
 
 
 def _answer(group: dist.ProcessGroup | None) -> None:
-    question = torch.zeros(1, dtype=torch.float64, device=_device(group))
+    question = torch.zeros(1, dtype=torch.float64, device=group_device(group))
     for _ in range(ROUNDS):
         dist.recv(question, group=group, group_src=0)
         question.item()
         dist.send(torch.full_like(question, now()), group=group, group_dst=0)
-
-
-def _device(group: dist.ProcessGroup | None) -> torch.device:
-    """Where the group's backend takes tensors from."""
-    nccl = dist.get_backend(group) == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")

@@ -53,3 +53,9 @@ def init(backend: str = "auto", timeout: float = 60.0) -> torch.device:
         torch.cuda.set_device(placement.device)
     dist.init_process_group(placement.backend, timeout=datetime.timedelta(seconds=timeout))
     return placement.device
+
+
+def group_device(group: dist.ProcessGroup | None = None) -> torch.device:
+    """Where the backend of `group` takes tensors from: this rank's GPU with nccl, else the CPU."""
+    nccl = dist.get_backend(group) == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rankbook.models import preset
 from rankbook.parallel import PipelinePlan, schedule_names
+from rankbook.programs.options import Parser, positive, rate
 
 # what the presets of the model do not say. The batch is that of all replicas together
 DEFAULTS = {
@@ -17,45 +18,37 @@ SPLIT = ("interleavedzb", "zbv", "dualpipev")
 DECIDING = ("preset", "batch", "window", "lr", "warm_up", "max_norm", "seed", "bf16")
 
 
-class Parser(argparse.ArgumentParser):
-    """One that raises ValueError, as the checks after it do; every rank reads the same line."""
-
-    def error(self, message: str):
-        raise ValueError(message)
-
-
 def parser() -> Parser:
     """What the command line may say."""
     p = Parser(
         prog="torchrun ... -m rankbook.programs.pipe_ddp",
         description="Train a Transformer on WikiText-2: pipelines of stages, and replicas of them.",
-        allow_abbrev=False,
     )
     add = p.add_argument
     add("--preset", choices=list(DEFAULTS), default="tiny", help="the sizes of the model")
-    add("--stages", type=_positive, default=2, help="parts of the model (2)")
-    add("--replicas", type=_positive, help="pipelines side by side (as many as processes allow)")
+    add("--stages", type=positive, default=2, help="parts of the model (2)")
+    add("--replicas", type=positive, help="pipelines side by side (as many as processes allow)")
     names = schedule_names()
     add("--schedule", choices=names, help="(1f1b; interleaved1f1b with several stages a process)")
-    add("--microbatches", type=_positive, help="parts of a pipeline's share of the batch (4)")
-    add("--batch", type=_positive, help="rows of the text in a step, for all replicas (40)")
-    add("--window", type=_positive, default=35, help="tokens of a row in a step (35)")
-    add("--steps", type=_positive, help="optimizer steps, those before --resume included")
-    add("--lr", type=_rate, help="the highest learning rate")
-    add("--warm-up", type=_positive, help="steps until the learning rate is at its highest")
-    add("--max-norm", type=_rate, default=0.5, help="of the whole model's gradient (0.5)")
+    add("--microbatches", type=positive, help="parts of a pipeline's share of the batch (4)")
+    add("--batch", type=positive, help="rows of the text in a step, for all replicas (40)")
+    add("--window", type=positive, default=35, help="tokens of a row in a step (35)")
+    add("--steps", type=positive, help="optimizer steps, those before --resume included")
+    add("--lr", type=rate, help="the highest learning rate")
+    add("--warm-up", type=positive, help="steps until the learning rate is at its highest")
+    add("--max-norm", type=rate, default=0.5, help="of the whole model's gradient (0.5)")
     add("--seed", type=int, default=0, help="of the parameters and of dropout (0)")
-    add("--evaluate-every", type=_positive, default=50, metavar="STEPS", help="(50)")
-    add("--evaluate-on", type=_positive, metavar="BATCHES", help="(all of the split)")
+    add("--evaluate-every", type=positive, default=50, metavar="STEPS", help="(50)")
+    add("--evaluate-on", type=positive, metavar="BATCHES", help="(all of the split)")
     add("--checkpoint", type=Path, metavar="DIR", help="keep the latest and the best state there")
-    add("--save-every", type=_positive, default=50, metavar="STEPS", help="(50)")
+    add("--save-every", type=positive, default=50, metavar="STEPS", help="(50)")
     add("--resume", action="store_true", help="go on from the latest state in --checkpoint")
     add("--log-file", type=Path, metavar="FILE", help="append one line of JSON a record")
-    add("--log-every", type=_positive, default=10, metavar="STEPS", help="(10)")
+    add("--log-every", type=positive, default=10, metavar="STEPS", help="(10)")
     add("--compile", action="store_true", help="torch.compile each layer, and the loss")
     add("--bf16", action="store_true", help="bfloat16 where autocast finds it safe")
     add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="(auto)")
-    add("--timeout", type=_rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
+    add("--timeout", type=rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
     return p
 
 
@@ -116,19 +109,3 @@ def _ranks(options: argparse.Namespace, world_size: int) -> int:
     several = options.schedule not in (None, "gpipe", "1f1b")
     most = max(1, options.stages // 2) if several else options.stages
     return max(n for n in range(1, most + 1) if world_size % n == 0 and options.stages % n == 0)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number of 1 or more")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
-    return value

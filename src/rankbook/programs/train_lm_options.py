@@ -3,14 +3,9 @@
 import argparse
 from pathlib import Path
 
+from rankbook.programs.options import Parser, natural, positive, rate
+
 WAYS = ("shares", "first")
-
-
-class Parser(argparse.ArgumentParser):
-    """One that raises ValueError, as the checks after it do; every rank reads the same line."""
-
-    def error(self, message: str):
-        raise ValueError(message)
 
 
 def parser() -> Parser:
@@ -19,7 +14,6 @@ def parser() -> Parser:
         prog="torchrun ... -m rankbook.programs.train_lm_trainer",
         description="Train a causal language model on the lines of a text, by transformers' "
         "Trainer: in one process, on one node or on many.",
-        allow_abbrev=False,
     )
     add = p.add_argument
     add("--train-file", type=Path, metavar="FILE", help="text; a line is a sample (required)")
@@ -29,22 +23,22 @@ def parser() -> Parser:
         metavar="NAME",
         help="of the hub, or its folder (a tiny new one)",
     )
-    add("--batch", type=_positive, default=16, help="samples in a step, of all ranks (16)")
-    add("--accumulate", type=_positive, default=1, metavar="PARTS", help="of a rank's batch (1)")
-    add("--length", type=_positive, default=128, help="tokens of a sample, at most (128)")
+    add("--batch", type=positive, default=16, help="samples in a step, of all ranks (16)")
+    add("--accumulate", type=positive, default=1, metavar="PARTS", help="of a rank's batch (1)")
+    add("--length", type=positive, default=128, help="tokens of a sample, at most (128)")
     add("--read", choices=WAYS, default="shares", help="each rank its share, or rank 0 all")
-    add("--workers", type=_natural, default=0, help="loader processes of each rank (0)")
-    add("--steps", type=_positive, default=100, help="optimizer steps (100)")
-    add("--lr", type=_rate, default=3e-3, help="the highest learning rate; it falls to 0 (0.003)")
-    add("--warm-up", type=_natural, default=0, metavar="STEPS", help="(0)")
+    add("--workers", type=natural, default=0, help="loader processes of each rank (0)")
+    add("--steps", type=positive, default=100, help="optimizer steps (100)")
+    add("--lr", type=rate, default=3e-3, help="the highest learning rate; it falls to 0 (0.003)")
+    add("--warm-up", type=natural, default=0, metavar="STEPS", help="(0)")
     add("--seed", type=int, default=0, help="of the parameters and the order of lines (0)")
-    add("--evaluate-every", type=_positive, metavar="STEPS", help="(at the end)")
+    add("--evaluate-every", type=positive, metavar="STEPS", help="(at the end)")
     add("--output", type=Path, metavar="DIR", help="keep the trained model there, for --model")
     add("--log-file", type=Path, metavar="FILE", help="append one line of JSON a record")
-    add("--log-every", type=_positive, default=10, metavar="STEPS", help="(10)")
+    add("--log-every", type=positive, default=10, metavar="STEPS", help="(10)")
     add("--bf16", action="store_true", help="bfloat16 where autocast finds it safe")
     add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="(auto)")
-    add("--timeout", type=_rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
+    add("--timeout", type=rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
     return p
 
 
@@ -71,25 +65,3 @@ def read(arguments: list[str], world_size: int) -> argparse.Namespace:
         )
     options.share = options.batch // parts
     return options
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number of 1 or more")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is no whole number of 0 or more")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
-    return value

@@ -15,6 +15,7 @@ from torch.distributed.algorithms.join import Join
 from rankbook.data.embedded import prose
 from rankbook.models import TransformerConfig, TransformerLM, initialise
 from rankbook.parallel import RunningMean, init
+from rankbook.programs.options import Parser, natural, positive, rate
 from rankbook.programs.report import fail
 from rankbook.training import WAYS, token_loss, train_uneven
 
@@ -22,13 +23,6 @@ START = "torchrun --standalone --nproc-per-node 2 -m rankbook.programs.uneven --
 SIZES = {"d_model": 32, "d_hidden": 64, "heads": 4, "layers": 2}
 ROWS, LENGTH = 4, 32  # of an input: rows of text, and bytes that are predicted in each
 Batch = tuple[torch.Tensor, torch.Tensor]
-
-
-class Parser(argparse.ArgumentParser):
-    """One that raises ValueError, as the checks after it do; every rank reads the same line."""
-
-    def error(self, message: str):
-        raise ValueError(message)
 
 
 def main(arguments: list[str] | None = None) -> dict:
@@ -50,20 +44,19 @@ def parser() -> Parser:
     p = Parser(
         prog="torchrun ... -m rankbook.programs.uneven",
         description="Train on ranks that have different numbers of inputs, in one of several ways.",
-        allow_abbrev=False,
     )
     add = p.add_argument
     add("--how", choices=WAYS, default="join", help="what to do about it (join)")
     what = p.add_mutually_exclusive_group()
     what.add_argument(
-        "--inputs", type=_count, nargs="+", metavar="N", help="of each rank (5, 6, 7, ...)"
+        "--inputs", type=natural, nargs="+", metavar="N", help="of each rank (5, 6, 7, ...)"
     )
-    what.add_argument("--samples", type=_positive, metavar="N", help="inputs, dealt out to all")
-    add("--epochs", type=_positive, default=3, help="(3)")
-    add("--lr", type=_rate, default=0.5, help="the learning rate of SGD (0.5)")
+    what.add_argument("--samples", type=positive, metavar="N", help="inputs, dealt out to all")
+    add("--epochs", type=positive, default=3, help="(3)")
+    add("--lr", type=rate, default=0.5, help="the learning rate of SGD (0.5)")
     add("--seed", type=int, default=0, help="of the parameters (0)")
     add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="(auto)")
-    add("--timeout", type=_rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
+    add("--timeout", type=rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
     return p
 
 
@@ -156,28 +149,6 @@ def report(how: str, result: dict) -> str:
         f"inputs taken once {times.get(1, 0)}, more often {more}, never {times.get(0, 0)}",
         f"loss on all inputs {result['before']:.4f} before, {result['after']:.4f} after",
     ])  # fmt: skip
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is no whole number of 0 or more")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number of 1 or more")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
-    return value
 
 
 if __name__ == "__main__":

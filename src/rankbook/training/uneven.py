@@ -4,9 +4,8 @@ Without any of them, the ranks with more batches wait in an all_reduce for those
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -15,17 +14,12 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from rankbook.parallel.placement import group_device
+from rankbook.training.turns import lockstep
+
 WAYS = ("join", "join-remaining", "has-data", "drop", "pad")
 Batch = tuple[torch.Tensor, torch.Tensor]
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-
-
-class Turn(NamedTuple):
-    """What `lockstep` gives a rank to do; `last`: the optimizer steps after it."""
-
-    batch: Any
-    scale: float
-    last: bool
 
 
 class Passed(NamedTuple):
@@ -33,73 +27,6 @@ class Passed(NamedTuple):
 
     took: list[int]
     seconds: float
-
-
-def samples_of(batch: Any) -> int:
-    """How many samples a batch has: the length of its first tensor."""
-    return len(batch[0] if isinstance(batch, (tuple, list)) else batch)
-
-
-def lockstep(
-    batches: Iterable,
-    accumulate: int = 1,
-    group: dist.ProcessGroup | None = None,
-    weight: Callable[[Any], float] = samples_of,
-) -> Iterator[Turn]:
-    """Give all ranks of `group` equally many turns, until none of them has a batch left.
-
-    ::
-
-        for (inputs, targets), scale, last in lockstep(batches):
-            optimizer.zero_grad()
-            (loss(model(inputs), targets) * scale).backward()
-            optimizer.step()
-
-    A rank whose `batches` are used up gets its last one again, with scale 0: it calls what the
-    others call, and adds nothing to the gradient (statistics of batch normalisation do see it
-    again; and 0 times infinity is not 0). Otherwise scale is ranks x (samples here) / (samples on
-    all ranks in this optimizer step): with it, a gradient that is averaged over ranks is the one
-    of the mean over all samples of the step. So it works with whatever averages: DDP, compiled or
-    not, FSDP, a pipeline's replicas. Each step has one more all_reduce, of a few numbers; it runs
-    while the step before is computed.
-
-    accumulate: turns in an optimizer step, of which the last has `last` set; twice as many batches
-    are held at a time. weight: of a batch, instead of its samples; the loss must be the mean over
-    it. Raises ValueError, on all ranks, if a rank has no batch at all to repeat.
-    """
-    if accumulate < 1:
-        raise ValueError(f"accumulate {accumulate} gives no turns; use 1 or more")
-    ranks, device, iterator, spare = dist.get_world_size(group), _device(group), iter(batches), None
-
-    def ask() -> tuple:
-        """Take what comes next here, and begin to sum up what all ranks have."""
-        mine = list(islice(iterator, accumulate))
-        weights = [float(weight(batch)) for batch in mine]
-        absent = [0.0] * (accumulate - len(mine))
-        empty = not mine and spare is None
-        told = torch.tensor([sum(weights), empty, *[1.0] * len(mine), *absent], dtype=torch.float64)
-        told = told.to(device)
-        return mine, weights, told, dist.all_reduce(told, group=group, async_op=True)
-
-    asked = ask()
-    while True:
-        mine, weights, told, work = asked
-        work.wait()
-        total, empty, *present = told.tolist()
-        turns = sum(holders > 0 for holders in present)
-        if not turns:
-            return
-        if empty:
-            raise ValueError(
-                f"{empty:.0f} of {ranks} ranks have no batch at all, not even one to repeat with "
-                "scale 0; give every rank at least one"
-            )
-        spare = mine[-1] if mine else spare
-        asked = ask()  # the answer comes while the step is computed
-        for turn in range(turns):
-            here = turn < len(mine)
-            scale = ranks * weights[turn] / total if here and total else 0.0
-            yield Turn(mine[turn] if here else spare, scale, turn == turns - 1)
 
 
 def train_uneven(
@@ -178,7 +105,7 @@ def weigh_inputs(
     input i moves the parameter i, and nothing else does, so its parameters are the answer.
     On all ranks; all get the same. Raises ValueError as `train_uneven` does.
     """
-    ranks, rank, device = dist.get_world_size(group), dist.get_rank(group), _device(group)
+    ranks, rank, device = dist.get_world_size(group), dist.get_rank(group), group_device(group)
     if len(counts) != ranks:
         raise ValueError(f"counts {list(counts)} are of {len(counts)} ranks, not of {ranks}")
     first = sum(counts[:rank])
@@ -223,16 +150,10 @@ def _counts(count: int, group: dist.ProcessGroup | None) -> list[int]:
     """`count` of every rank."""
     found = [0.0] * dist.get_world_size(group)
     found[dist.get_rank(group)] = count
-    return [int(n) for n in _sum(found, group, _device(group))]
+    return [int(n) for n in _sum(found, group, group_device(group))]
 
 
 def _sum(values: list[float], group: dist.ProcessGroup | None, device: torch.device) -> list[float]:
     total = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(total, group=group)
     return total.tolist()
-
-
-def _device(group: dist.ProcessGroup | None) -> torch.device:
-    """Where the group's backend takes tensors from."""
-    nccl = dist.get_backend(group) == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")

@@ -1,11 +1,8 @@
 """Wrong options are one sentence; processes are shared out as the options say."""
 
-import argparse
-
 import pytest
-from torch.distributed.run import get_args_parser
 
-from rankbook.programs.pipe_ddp_options import check_same, deciding, make_plan, parser, read
+from rankbook.programs.pipe_ddp_options import check_same, deciding, make_plan, read
 
 
 def plan(line: str, world_size: int):
@@ -59,21 +56,8 @@ def test_wrong_options_are_one_sentence(line, sentence):
     assert sentence in str(told.value) and "\n" not in str(told.value)
 
 
-def test_torchrun_does_not_take_an_option_for_its_own():
-    """Its parser completes what it finds anywhere in the line, and refuses `--log`, for one."""
-    its = [name for action in get_args_parser()._actions for name in action.option_strings]
-    ours = [name for action in parser()._actions for name in action.option_strings]
-    taken = [name for name in ours if any(other.startswith(name) for other in its)]
-    assert taken == ["-h", "--help"]
-
-
 def test_a_run_goes_on_with_its_own_options():
     options = read(["--lr", "0.5", "--checkpoint", "runs/a"])
     check_same(options, deciding(read(["--lr", "0.5", "--stages", "4"])))
     with pytest.raises(ValueError, match=r"--lr is 0.5, but the run in runs/a has 0.006; give"):
         check_same(options, deciding(read([])))
-
-
-def test_every_option_is_explained():
-    silent = argparse.SUPPRESS
-    assert all(action.help and action.help != silent for action in parser()._actions)

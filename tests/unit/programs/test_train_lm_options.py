@@ -1,11 +1,8 @@
 """Wrong options are one sentence; a batch is shared by all ranks."""
 
-import argparse
-
 import pytest
-from torch.distributed.run import get_args_parser
 
-from rankbook.programs.train_lm_options import parser, read
+from rankbook.programs.train_lm_options import read
 from rankbook.programs.train_lm_trainer import check_same
 
 FILE = "--train-file a.txt"
@@ -39,18 +36,6 @@ def test_wrong_options_are_one_sentence(line, sentence):
     with pytest.raises(ValueError) as told:
         read(line.split(), 2)
     assert sentence in str(told.value) and "\n" not in str(told.value)
-
-
-def test_torchrun_does_not_take_an_option_for_its_own():
-    """Its parser completes what it finds anywhere in the line."""
-    its = [name for action in get_args_parser()._actions for name in action.option_strings]
-    ours = [name for action in parser()._actions for name in action.option_strings]
-    taken = [name for name in ours if any(other.startswith(name) for other in its)]
-    assert taken == ["-h", "--help"]
-
-
-def test_every_option_is_explained():
-    assert all(a.help and a.help != argparse.SUPPRESS for a in parser()._actions)
 
 
 def test_files_that_differ_between_nodes_are_refused_on_every_rank():

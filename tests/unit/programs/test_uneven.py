@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed.run import get_args_parser
 
 from rankbook.programs import uneven
 
@@ -52,13 +51,6 @@ def test_without_torchrun_it_says_so(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(ValueError, match="no process group is described here; start it with torch"):
         uneven.read([])
-
-
-def test_torchrun_does_not_take_an_option_for_its_own():
-    its = [name for action in get_args_parser()._actions for name in action.option_strings]
-    ours = [name for action in uneven.parser()._actions for name in action.option_strings]
-    taken = [name for name in ours if any(other.startswith(name) for other in its)]
-    assert taken == ["-h", "--help"]
 
 
 def test_inputs_of_ranks_are_different_text():

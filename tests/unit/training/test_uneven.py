@@ -6,7 +6,8 @@ import torch.distributed as dist
 from torch import nn
 
 from rankbook.training import lockstep, train_uneven, uneven_reference, weigh_inputs
-from rankbook.training.uneven import WAYS, samples_of
+from rankbook.training.turns import samples_of
+from rankbook.training.uneven import WAYS
 
 
 @pytest.fixture
