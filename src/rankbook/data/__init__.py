@@ -7,12 +7,11 @@ Everything of the book is searched in ``$RANKBOOK_DATA``, then on the Hugging Fa
 embedded; one line says which it was. `sources` holds the order and the checks.
 """
 
-from rankbook.data.corpus import Corpus, wikitext2
+from rankbook.data.corpus import Corpus, wikitext2, wikitext2_text
 from rankbook.data.lines import ShardedLines
 from rankbook.data.reviews import distilbert_tokenizer, imdb
 from rankbook.data.seen import Seen, gather_seen, read_by, seen, signed
 from rankbook.data.sharding import Reader
-from rankbook.data.text import wikitext2_text
 from rankbook.data.tokens import Vocab, basic_english
 
 __all__ = [

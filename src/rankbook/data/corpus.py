@@ -50,6 +50,18 @@ def wikitext2() -> Corpus:
     return Corpus(vocab, *(ids[split].long() for split in SPLITS), source=source)
 
 
+def wikitext2_text(split: str) -> str:
+    r"""Return one split of WikiText-2 as text, with its blank lines; lines end with ``\n``.
+
+    split: "train", "valid" or "test". Searched where `wikitext2` searches. Raises ValueError for
+    another split, FileNotFoundError or ValueError for a half-present or changed folder.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"WikiText-2 has no split {split!r}, only {', '.join(SPLITS)}")
+    texts, _ = search("WikiText-2", _from_folder, _from_hub, _from_python)
+    return texts[split]
+
+
 def _from_folder() -> tuple[dict[str, str], str]:
     files, where = local_files("wikitext-2")
     return {split: files[f"{split}.txt"].decode() for split in SPLITS}, where

@@ -11,6 +11,7 @@ its time is set against that clock once the recording is over. Nothing waits for
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from unittest.mock import patch
 
 import torch.distributed as dist
 from torch.distributed.pipelining import schedules as torch_schedules
@@ -41,7 +42,7 @@ def record() -> Iterator["Recording"]:
     with ExitStack() as stack:
         stack.callback(recording._finish)
         for owner, name, wrapped in recording._hooks():
-            stack.enter_context(_replaced(owner, name, wrapped))
+            stack.enter_context(patch.object(owner, name, wrapped))
         yield recording
 
 
@@ -158,13 +159,3 @@ class Recording:
             (schedule, "_update_losses", noted_end),
             (torch_schedules, "_wait_batch_p2p", noted_wait),
         ]
-
-
-@contextmanager
-def _replaced(owner: object, name: str, replacement: Callable) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, replacement)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from rankbook.data import basic_english, wikitext2
-from rankbook.data.text import wikitext2_text
+from rankbook.data import basic_english, wikitext2, wikitext2_text
 
 
 def test_the_text_of_the_ids(monkeypatch, tmp_path):
