@@ -1,0 +1,129 @@
+"""The ladder: how much faster each recipe is than the first, one switch at a time."""
+
+import textwrap
+from collections.abc import Iterable, Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from rankbook.plots.results import Table
+from rankbook.plots.style import INK, QUIET, color, ink_on, style
+
+MAIN, SIDE, FAILED, GREY = color(0), color(2), color(3), "#5b646c"
+WORDS = {"batch_times": "times the batch", "rate_rule": "rate", "accumulate": "microbatches"}
+PAPER = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
+HEAD = ["row", "samples/s", "times", "of peak", "memory", "test accuracy", "note"]
+
+
+def ladder(rows: Iterable[Mapping], title: str = "") -> Figure:
+    """Draw a bar a row of `rankbook.speed.run`: times the samples per second of the first.
+
+    Dark bars are the main line, each on top of the one before; light ones are sides, which branch
+    off the row named below them. The thin line goes from the 10th to the 90th percentile. Below
+    a name stands what changes; a row that was skipped or failed says why. Raises ValueError
+    without a row that ran.
+    """
+    rows = list(rows)
+    ran = [row for row in rows if "seconds" in row]
+    if not ran:
+        raise ValueError("ladder: no row has run; give it what rankbook.speed.run returned")
+    base = ran[0]["samples_per_s"]
+    longest = max(row["samples"] / row["seconds"]["p10"] for row in ran) / base
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 0.46 * len(rows) + 0.9), layout="constrained")
+        for y, row in enumerate(rows):
+            _name(axes, y, row)
+            if "seconds" in row:
+                _bar(axes, y, row, base, longest)
+            else:
+                _reason(axes, y, row, longest)
+        axes.axvline(1, color=QUIET, lw=0.8, ls=":", zorder=0)
+        axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, longest * 1.3), yticks=[])
+        axes.set_xlabel(f"times the samples per second of the row {ran[0]['name']!r}")
+        axes.spines["left"].set_visible(False)
+        axes.set_title(title, loc="left", size=9.5)
+        if any(_is_side(row) for row in rows):
+            patches = [Patch(color=MAIN, label="main line"), Patch(color=SIDE, label="side")]
+            figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8.5)
+    return figure
+
+
+def ladder_table(results: Iterable[Mapping]) -> Table:
+    """The recorded ladders, machine by machine, and a row for a kind that has none yet.
+
+    results: `recorded("speed")`: files of ``benchmarks/speed.py`` or of
+    ``rankbook.programs.speed --out``. Columns in which nothing stands are left out.
+    """
+    results = [result for result in results if result.get("ladder")]
+    lines = []
+    for result in results:
+        where = f"{result['where']}, torch {result['libraries']['torch']}, {result['when']}"
+        lines.append([where, *[""] * (len(HEAD) - 1)])
+        lines += [_line(row) for row in result["ladder"]]
+    for kind in ("CPU", "GPU"):
+        if not any(result["kind"] == kind for result in results):
+            lines.append([kind, *[""] * (len(HEAD) - 2), "not measured yet"])
+    used = [i for i in range(len(HEAD)) if i == 0 or any(line[i] for line in lines)]
+    return Table([HEAD[i] for i in used], [[line[i] for i in used] for line in lines])
+
+
+def what_changes(row: Mapping) -> str:
+    """The switches in which a row differs from its base: "attention: eager → sdpa"."""
+    return ", ".join(
+        f"{WORDS.get(name, name)}: {old} → {new}" for name, (old, new) in row["switch"].items()
+    )
+
+
+def _is_side(row: Mapping) -> bool:
+    return bool(row["recipe"].get("side"))
+
+
+def _name(axes, y: int, row: Mapping) -> None:
+    """Left of the axis: the row's name; small below it what changes, and in a side, on which."""
+    where = {"transform": axes.get_yaxis_transform(), "ha": "right"}
+    ink = INK if "seconds" in row else GREY
+    axes.text(-0.015, y - 0.02, row["name"], va="bottom", color=ink, **where)
+    small = what_changes(row)
+    if _is_side(row):
+        small = f"{small} (on {row['base']})"
+    axes.text(-0.015, y + 0.05, small, va="top", color=GREY, size=7, **where)
+
+
+def _bar(axes, y: int, row: Mapping, base: float, longest: float) -> None:
+    times, ground = row["samples_per_s"] / base, SIDE if _is_side(row) else MAIN
+    axes.barh(y, times, 0.62, color=ground)
+    ends = [row["samples"] / row["seconds"][end] / base for end in ("p90", "p10")]
+    axes.hlines(y, *ends, color=INK, lw=0.8)
+    words = f" {times:.2f}x, {row['samples_per_s']:,.3g} samples/s"
+    if row.get("peak_share"):
+        words += f", {row['peak_share']:.0%} of peak"
+    if times > 0.6 * longest:  # there is room inside, and none behind
+        axes.text(0, y, words, va="center", size=8, color=ink_on(ground))
+    else:
+        axes.text(max(times, ends[1]), y, words, va="center", size=8, bbox=PAPER, zorder=1.5)
+
+
+def _reason(axes, y: int, row: Mapping, longest: float) -> None:
+    failed = "error" in row
+    words = f"failed: {row['error']}" if failed else f"skipped: {row['skipped']}"
+    words = "\n".join(textwrap.wrap(words, 80, max_lines=2, placeholder=" ..."))
+    axes.text(longest * 0.015, y, words, va="center", size=7.2, style="italic", bbox=PAPER,
+              color=FAILED if failed else GREY)  # fmt: skip
+
+
+def _line(row: Mapping) -> list[str]:
+    """One row of the table."""
+    if "seconds" not in row:
+        note = f"failed: {row['error']}" if "error" in row else f"skipped: {row['skipped']}"
+        return [row["name"], *[""] * (len(HEAD) - 2), note]
+    share, memory, right = (row.get(key) for key in ("peak_share", "peak_bytes", "test_last"))
+    return [
+        row["name"],
+        f"{row['samples_per_s']:,.4g}",
+        f"{row['speed_up']:.2f}",
+        f"{share:.0%}" if share else "",
+        f"{memory / 2**30:.1f} GiB" if memory else "",
+        f"{right:.1%}" if right is not None else "",
+        "side" if _is_side(row) else "",
+    ]
