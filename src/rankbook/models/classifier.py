@@ -1,0 +1,192 @@
+"""DistilBERT for classification in plain torch, for padded and for packed batches.
+
+The architecture is that of https://arxiv.org/abs/1910.01108: each layer normalises last, and the
+first token of a text, [CLS], is what the head looks at. Parameters are named as in transformers'
+DistilBertForSequenceClassification, so that published weights fit.
+"""
+
+import zlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from rankbook.models.attention import ATTENTION, Sequences, attend
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The sizes of a model; as they stand here, DistilBERT's. Raises ValueError.
+
+    dropout: after the embedding and after each perceptron; attention_dropout: of the attention's
+    weights; head_dropout: before the last layer. max_length: the longest sequence, in tokens.
+    """
+
+    vocab_size: int = 30_522
+    d_model: int = 768
+    d_hidden: int = 3072
+    heads: int = 12
+    layers: int = 6
+    max_length: int = 512
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    head_dropout: float = 0.2
+    classes: int = 2
+
+    def __post_init__(self):
+        for name in ("vocab_size", "d_model", "d_hidden", "heads", "layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if self.d_model % self.heads:
+            raise ValueError(
+                f"d_model {self.d_model} is not divisible by the heads ({self.heads}); "
+                "choose another of the two"
+            )
+
+    def forward_flop(self, lengths: Tensor) -> Tensor:
+        """FLOP of one forward pass over sequences of `lengths` tokens, one number for each.
+
+        Counted are the matrix products, two FLOP for each multiplication with its addition. All
+        grow with the length but the attention's two, which grow with its square. A backward pass
+        costs twice as much.
+        """
+        d, lengths = self.d_model, lengths.double()
+        layer = (8 * d * d + 4 * d * self.d_hidden) * lengths + 4 * d * lengths.square()
+        return self.layers * layer + 2 * d * (d + self.classes)
+
+
+class Classifier(nn.Module):
+    """Token ids of some texts to their logits (batch, classes), by attention "eager" or "sdpa".
+
+    Padded: ids (batch, length), and where they are real tokens, mask (batch, length) bool, or
+    None if everywhere. Packed, that is one after the other: ids (tokens,), where each text begins
+    and the last one ends, offsets (batch + 1,) int32, and the length of the longest, known to the
+    host so that the device need not be asked. checkpointing: forget the activations within a
+    layer, and compute them again in the backward pass.
+    """
+
+    def __init__(
+        self, config: ClassifierConfig, *, attention: str = "eager", checkpointing: bool = False
+    ):
+        super().__init__()
+        if attention not in ATTENTION:
+            raise ValueError(f"attention {attention!r} is unknown; use {' or '.join(ATTENTION)}")
+        self.config, self.attention, self.checkpointing = config, attention, checkpointing
+        self.distilbert = nn.ModuleDict(
+            {
+                "embeddings": Embeddings(config),
+                "transformer": nn.ModuleDict(
+                    {"layer": nn.ModuleList(Layer(config) for _ in range(config.layers))}
+                ),
+            }
+        )
+        self.pre_classifier = nn.Linear(config.d_model, config.d_model)
+        self.classifier = nn.Linear(config.d_model, config.classes)
+        self.head_dropout = nn.Dropout(config.head_dropout)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        offsets: Tensor | None = None,
+        longest: int | None = None,
+    ) -> Tensor:
+        longest = ids.shape[1] if offsets is None else longest
+        if longest > self.config.max_length:
+            raise ValueError(
+                f"a sequence has {longest} tokens, and this model takes {self.config.max_length} "
+                "at most; cut the texts when they are tokenised"
+            )
+        texts = (
+            Sequences.padded(ids, mask)
+            if offsets is None
+            else Sequences.packed(ids, offsets, longest)
+        )
+        x = self.distilbert["embeddings"](ids, texts.positions)
+        for layer in self.distilbert["transformer"]["layer"]:
+            if self.checkpointing and self.training:
+                x = checkpoint(layer, x, texts, self.attention, use_reentrant=False)
+            else:
+                x = layer(x, texts, self.attention)
+        first = x[:, 0] if offsets is None else x[offsets[:-1]]
+        return self.classifier(self.head_dropout(F.relu(self.pre_classifier(first))))
+
+    @torch.no_grad()
+    def initialise(self, seed: int = 0) -> "Classifier":
+        """Fill all parameters as DistilBERT does, each by the seed and its own name; give itself.
+
+        So every rank gets the same values, on any device. Matrices are normal with standard
+        deviation 0.02, biases 0; normalisation starts with weights 1.
+        """
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                # the CPU's generator on every device; it takes 32 bits, which a crc32 fills
+                generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+                normal = torch.randn(parameter.shape, generator=generator, device="cpu")
+                parameter.copy_(0.02 * normal)
+            else:
+                parameter.fill_(1.0 if name.lower().endswith("norm.weight") else 0.0)
+        return self
+
+
+class Embeddings(nn.Module):
+    """Ids and positions of one shape to vectors (..., d_model)."""
+
+    def __init__(self, config: ClassifierConfig):
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.d_model)
+        self.position_embeddings = nn.Embedding(config.max_length, config.d_model)
+        self.LayerNorm = nn.LayerNorm(config.d_model, eps=1e-12)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        x = self.word_embeddings(ids) + self.position_embeddings(positions)
+        return self.dropout(self.LayerNorm(x))
+
+
+class Layer(nn.Module):
+    """Attention, then a two-layer perceptron; each is added to its input, then normalised."""
+
+    def __init__(self, config: ClassifierConfig):
+        super().__init__()
+        self.attention = Attention(config)
+        self.sa_layer_norm = nn.LayerNorm(config.d_model, eps=1e-12)
+        self.ffn = Perceptron(config)
+        self.output_layer_norm = nn.LayerNorm(config.d_model, eps=1e-12)
+
+    def forward(self, x: Tensor, texts: Sequences, attention: str) -> Tensor:
+        x = self.sa_layer_norm(x + self.attention(x, texts, attention))
+        return self.output_layer_norm(x + self.ffn(x))
+
+
+class Attention(nn.Module):
+    """Every token looks at every real token of its own text: (..., d_model), both ways."""
+
+    def __init__(self, config: ClassifierConfig):
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.attention_dropout
+        for name in ("q_lin", "k_lin", "v_lin", "out_lin"):
+            self.add_module(name, nn.Linear(config.d_model, config.d_model))
+
+    def forward(self, x: Tensor, texts: Sequences, attention: str) -> Tensor:
+        q, k, v = (
+            linear(x).unflatten(-1, (self.heads, -1))
+            for linear in (self.q_lin, self.k_lin, self.v_lin)
+        )
+        y = attend(q, k, v, texts, attention, self.dropout if self.training else 0.0)
+        return self.out_lin(y.flatten(-2))
+
+
+class Perceptron(nn.Module):
+    """The two-layer perceptron of a layer: (..., d_model), both ways."""
+
+    def __init__(self, config: ClassifierConfig):
+        super().__init__()
+        self.lin1 = nn.Linear(config.d_model, config.d_hidden)
+        self.lin2 = nn.Linear(config.d_hidden, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(self.lin2(F.gelu(self.lin1(x))))
