@@ -1,0 +1,231 @@
+"""A pass over the data under Lightning's Trainer, at the same settings as the plain loop.
+
+What the Trainer does besides is switched on one by one: checkpoints, logs, determinism.
+"""
+
+import logging
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+
+from rankbook.speed.batches import Batch
+
+if TYPE_CHECKING:
+    from rankbook.speed.loop import Pass, Training
+
+_PRECISIONS = {"float32": "32-true", "tf32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit gave: the loss of each step, and what it cost.
+
+    `seconds`: from the first batch to the end of the last epoch, with what the Trainer writes.
+    `start_up`: seconds before that. `files`: name and bytes of each file that was written.
+    `samples`, `tokens`, `computed`: as in `rankbook.speed.loop.Pass`, of all epochs.
+    """
+
+    losses: list[float]
+    seconds: float
+    start_up: float
+    files: dict[str, int]
+    samples: int
+    tokens: int
+    computed: int
+
+
+def fit(
+    model: nn.Module,
+    optimizer: Optimizer,
+    batches: Iterable[Batch],
+    *,
+    epochs: int = 1,
+    checkpoint: bool = False,
+    log_every: int = 0,
+    deterministic: bool = False,
+    precision: str = "32-true",
+    accumulate: int = 1,
+    device: torch.device | str = "cpu",
+    **trainer_settings,
+) -> Fitted:
+    """Train `model` under a Trainer; everything that the plain loop does not do is off.
+
+    checkpoint: save model and optimizer after each epoch. log_every: write loss and accuracy to a
+    CSV file every so many steps, 0: never. deterministic: only algorithms that give the same bits
+    each time. precision, accumulate: as Lightning's Trainer takes them. trainer_settings: more of
+    its arguments. Files go to a folder that is removed. Raises ImportError without Lightning.
+    """
+    with quiet(), _same_algorithms(), tempfile.TemporaryDirectory() as folder:
+        lightning = import_lightning()
+        module = _module(lightning, model, optimizer, log_every)
+        clock = _clock(lightning, torch.device(device))
+        settings = {"devices": 1} | trainer_settings
+        trainer = lightning.Trainer(
+            accelerator=torch.device(device).type,
+            max_epochs=epochs,
+            precision=precision,
+            accumulate_grad_batches=accumulate,
+            deterministic=deterministic,
+            logger=_logger(folder) if log_every else False,
+            log_every_n_steps=log_every or None,
+            enable_checkpointing=checkpoint,
+            default_root_dir=folder,
+            callbacks=[clock, *_saver(folder, checkpoint)],
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            **settings,
+        )
+        model.train()  # the Trainer leaves modes as they are
+        stream = _Counted(batches)
+        start = time.perf_counter()
+        trainer.fit(module, train_dataloaders=stream)
+        files = {
+            str(path.relative_to(folder)): path.stat().st_size
+            for path in sorted(Path(folder).rglob("*"))
+            if path.is_file()
+        }
+    losses = torch.stack(module.losses).tolist()
+    return Fitted(
+        losses=losses,
+        seconds=clock.end - clock.start,
+        start_up=clock.start - start,
+        files=files,
+        samples=stream.samples,
+        tokens=stream.tokens,
+        computed=stream.computed,
+    )
+
+
+def one_pass(training: "Training", batches: Iterable[Batch]) -> "Pass":
+    """One pass of a recipe whose runner is "lightning": its model and optimizer, its settings."""
+    from rankbook.speed.loop import Pass
+
+    fitted = fit(
+        training.forward,
+        training.optimizer,
+        batches,
+        precision=_PRECISIONS[training.recipe.precision],
+        device=training.device,
+    )
+    return Pass(fitted.losses, fitted.seconds, fitted.samples, fitted.tokens, fitted.computed)
+
+
+def import_lightning():
+    """The package `lightning.pytorch`. Raises ImportError in one sentence where it is missing."""
+    try:
+        import lightning.pytorch
+    except ImportError as error:
+        raise ImportError("Lightning is not installed; pip install lightning") from error
+    return lightning.pytorch
+
+
+class _Counted:
+    """Batches, and what went through. (A list Lightning would take for one loader each.)"""
+
+    def __init__(self, batches: Iterable[Batch]):
+        self.batches = batches
+        self.tokens = self.computed = self.samples = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self.batches:
+            self.tokens += batch.tokens
+            self.computed += batch.computed
+            self.samples += len(batch)
+            yield batch
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def _module(lightning, model: nn.Module, optimizer: Optimizer, log_every: int):
+    class Classification(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model, self.losses = model, []
+
+        def training_step(self, batch: Batch, number: int) -> torch.Tensor:
+            logits = self.model(*batch.inputs)
+            loss = F.cross_entropy(logits, batch.labels)
+            if log_every:  # as the original does, in every step
+                right = (logits.detach().argmax(1) == batch.labels).float().mean()
+                self.log("train_loss", loss, batch_size=len(batch))
+                self.log("train_acc", right, on_epoch=True, on_step=False, batch_size=len(batch))
+            self.losses.append(loss.detach())
+            return loss
+
+        def configure_optimizers(self) -> Optimizer:
+            return optimizer
+
+    return Classification()
+
+
+def _clock(lightning, device: torch.device):
+    class Clock(lightning.Callback):
+        start = end = 0.0
+
+        def on_train_batch_start(self, trainer, module, batch, number) -> None:
+            if not self.start:
+                self.start = _now(device)
+
+        def on_train_end(self, trainer, module) -> None:
+            self.end = _now(device)
+
+    return Clock()
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)  # what was only started has to be done
+    return time.perf_counter()
+
+
+def _logger(folder: str):
+    from lightning.pytorch.loggers import CSVLogger
+
+    return CSVLogger(folder, name="logs")
+
+
+def _saver(folder: str, checkpoint: bool) -> list:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    return [ModelCheckpoint(dirpath=Path(folder) / "checkpoints")] if checkpoint else []
+
+
+@contextmanager
+def _same_algorithms() -> Iterator[None]:
+    """Undo what `deterministic` sets for the whole process."""
+    before = torch.are_deterministic_algorithms_enabled()
+    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        if workspace is None:
+            os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what Lightning prints of the machine, and its advice."""
+    logs = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)

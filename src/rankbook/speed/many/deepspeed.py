@@ -1,0 +1,93 @@
+"""DeepSpeed's ZeRO, stages 1 to 3, in the process group that is there.
+
+Source: https://arxiv.org/abs/1910.02054, https://www.deepspeed.ai/docs/config-json/
+"""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from rankbook.speed.batches import Batch
+from rankbook.speed.many.on_ranks import OnRanks
+
+
+def prepare(model: nn.Module, lr: float, device: torch.device, stage: int = 2) -> OnRanks:
+    """An engine of DeepSpeed around the model, with torch's Adam.
+
+    stage: 1 shards the optimizer's state, 2 the gradients too, 3 the parameters too.
+    Raises ValueError for another stage, ImportError without DeepSpeed.
+    """
+    if stage not in (1, 2, 3):
+        raise ValueError(f"there is no ZeRO stage {stage}; use 1, 2 or 3")
+    with _quiet():
+        deepspeed = _import(device)
+        engine, *_ = deepspeed.initialize(
+            model=model,
+            optimizer=torch.optim.Adam(model.parameters(), lr=lr),
+            config=settings(stage),
+        )
+    return _Engine(engine, engine.optimizer, device)
+
+
+def settings(stage: int) -> dict:
+    """DeepSpeed's configuration for one batch a step, in 32 bits."""
+    return {
+        "train_micro_batch_size_per_gpu": 1,  # only used for its own reports
+        "zero_optimization": {"stage": stage},
+        "zero_allow_untested_optimizer": True,  # torch's Adam is not on its list
+        "zero_force_ds_cpu_optimizer": False,  # its own CPU Adam would have to be compiled
+        "steps_per_print": 2**31,
+    }
+
+
+class _Engine(OnRanks):
+    def step(self, *batches: Batch) -> torch.Tensor:
+        """As everywhere, but of one batch: the engine counts parts by itself, of one size."""
+        if len(batches) > 1:
+            raise ValueError(
+                f"{self.strategy} takes one batch a step, not {len(batches)}; "
+                "set gradient_accumulation_steps in its configuration instead"
+            )
+        with _quiet():
+            return super().step(*batches)
+
+    def zero_grad(self) -> None:
+        pass  # the engine has forgotten them in its step
+
+    def backward(self, loss: torch.Tensor) -> None:
+        self.model.backward(loss)
+
+    def update(self) -> None:
+        self.model.step()
+
+
+def _import(device: torch.device):
+    if device.type == "cpu":
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # it would warn that it found no GPU
+    try:
+        import deepspeed
+    except ImportError as error:
+        raise ImportError("DeepSpeed is not installed; pip install deepspeed") from error
+    # Its all_reduce in shared memory is for inference. Where there is a compiler, DeepSpeed would
+    # build it at the first use, for a minute or more, into the reader's home.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    return deepspeed
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without its log of every setting, and warnings of what it uses of torch."""
+    log = logging.getLogger("DeepSpeed")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        log.setLevel(before)

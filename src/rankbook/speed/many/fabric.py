@@ -1,0 +1,53 @@
+"""Fabric: Lightning's strategies for a loop that stays one's own."""
+
+from contextlib import AbstractContextManager
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from rankbook.speed.lightning_runner import import_lightning, quiet
+from rankbook.speed.many.on_ranks import OnRanks
+
+
+def make_fabric(device: torch.device | str, strategy=None, precision: str = "32-true"):
+    """A Fabric on all ranks of the existing group; DDP unless another `strategy` object is given.
+
+    Raises ImportError without Lightning, and what Fabric raises for a strategy it refuses here.
+    """
+    with quiet():
+        import_lightning()
+        from lightning.fabric import Fabric
+        from lightning.fabric.strategies import DDPStrategy
+
+        from rankbook.speed.many.environment import GroupEnvironment
+
+        environment = GroupEnvironment()
+        fabric = Fabric(
+            accelerator=torch.device(device).type,
+            devices=dist.get_world_size(),
+            strategy=strategy or DDPStrategy(cluster_environment=environment),
+            precision=precision,
+            plugins=None if strategy is None else [environment],
+        )
+        fabric.launch()
+    return fabric
+
+
+def prepare(model: nn.Module, lr: float, device: torch.device) -> OnRanks:
+    """Fabric's DDP and Adam, in the loop of the other strategies."""
+    fabric = make_fabric(device)
+    wrapped, optimizer = fabric.setup(model, torch.optim.Adam(model.parameters(), lr=lr))
+    return _OnFabric(fabric, wrapped, optimizer, device)
+
+
+class _OnFabric(OnRanks):
+    def __init__(self, fabric, model, optimizer, device):
+        super().__init__(model, optimizer, device)
+        self.fabric = fabric
+
+    def no_sync(self) -> AbstractContextManager:
+        return self.fabric.no_backward_sync(self.model)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        self.fabric.backward(loss)

@@ -1,0 +1,34 @@
+"""FSDP2: every parameter cut over the ranks, whole only while its layer computes.
+
+Source: https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from rankbook.speed.many.on_ranks import OnRanks
+
+
+def prepare(model: nn.Module, lr: float, device: torch.device) -> OnRanks:
+    """Shard each layer, then what is left; Adam is made after that, of the shards."""
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for layer in model.distilbert.transformer.layer:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return _Sharded(model, torch.optim.Adam(model.parameters(), lr=lr), device)
+
+
+class _Sharded(OnRanks):
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        self.model.set_requires_gradient_sync(False)  # gradients stay whole on every rank
+        try:
+            yield
+        finally:
+            self.model.set_requires_gradient_sync(True)

@@ -1,0 +1,21 @@
+"""ZeRO stage 1 in torch: DDP's gradients, and each rank updates its share of the parameters.
+
+Source: https://arxiv.org/abs/1910.02054, section 5.1.
+"""
+
+import torch
+from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+from rankbook.speed.many.ddp import count
+from rankbook.speed.many.on_ranks import OnRanks
+
+
+def prepare(model: nn.Module, lr: float, device: torch.device) -> OnRanks:
+    """DDP, and Adam whose two moments are kept by one rank for each parameter."""
+    wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=lr)
+    trained = OnRanks(wrapped, optimizer, device)
+    trained.traffic = count(wrapped)
+    return trained
