@@ -1,0 +1,125 @@
+"""What a device can do at best, what a step needs, and how much memory it takes."""
+
+import contextlib
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from rankbook.models.classifier import ClassifierConfig
+from rankbook.speed.precision import SIXTEEN, matmuls
+
+if TYPE_CHECKING:
+    from rankbook.speed.loop import Training
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def step_flop(config: ClassifierConfig, lengths: torch.Tensor) -> int:
+    """FLOP of a training step on texts of `lengths` real tokens, without padding.
+
+    The matrix products of the forward pass, and twice as many going back: one for the gradient
+    of each of the two factors.
+    """
+    return int(3 * config.forward_flop(lengths).sum())
+
+
+@functools.cache
+def matmul_peak(precision: str, device: torch.device | str = "cpu", seconds: float = 0.3) -> float:
+    """FLOP per second of one large square matmul in `precision`: what this device can do at best.
+
+    The fastest of the repetitions within about `seconds`: a limit, not a mean. Measured once a
+    process. precision: "float32", "tf32", "fp16" or "bf16".
+    """
+    device = torch.device(device)
+    n = 8192 if device.type == "cuda" else 1024
+    dtype = SIXTEEN.get(precision, torch.float32)
+    a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+    times = []
+    with matmuls(precision):
+        a @ b
+        begin = time.perf_counter()
+        while len(times) < 2 or time.perf_counter() - begin < seconds:
+            times.append(_seconds(lambda: a @ b, device))
+    return 2 * n**3 / min(times)
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    start = now(device)
+    work()
+    return now(device) - start
+
+
+def now(device: torch.device) -> float:
+    """Seconds of the clock once `device` has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def state_bytes(training: "Training") -> dict[str, int]:
+    """Bytes of what stays from step to step: ``parameters``, ``gradients``, ``optimizer``."""
+    parameters = list(training.model.parameters())
+    slots = (slot for state in training.optimizer.state.values() for slot in state.values())
+    return {
+        "parameters": _bytes(parameters),
+        "gradients": _bytes(p.grad for p in parameters if p.grad is not None),
+        "optimizer": _bytes(slot for slot in slots if torch.is_tensor(slot)),
+    }
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+class PeakMemory:
+    """By how many bytes memory grows within, at its peak: `grown`, None where nothing tells.
+
+    On a GPU, what PyTorch has given out; on a CPU, the resident memory of the process (Linux).
+    """
+
+    def __init__(self, device: torch.device | str):
+        self.device = torch.device(device)
+        self.grown: int | None = None
+
+    def __enter__(self) -> "PeakMemory":
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            self._before = torch.cuda.memory_allocated(self.device)
+        else:
+            _give_back()
+            self._before = _resident("VmRSS") if _forget_peak() else None
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._before is None:
+            return
+        if self.device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self.device)
+        else:
+            peak = _resident("VmHWM")
+        self.grown = peak - self._before
+
+
+def _give_back() -> None:
+    """Let the C library return what it keeps for later: it would hide what is needed anew."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _forget_peak() -> bool:
+    """Let the kernel's VmHWM start again from now; False where it cannot (not Linux)."""
+    try:
+        CLEAR.write_text("5")  # see proc(5)
+    except OSError:
+        return False
+    return True
+
+
+def _resident(field: str) -> int:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024

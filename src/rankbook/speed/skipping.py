@@ -1,0 +1,49 @@
+"""Which recipes a device cannot run, and why, in one sentence. Nothing is ever faked."""
+
+import functools
+import importlib.util
+import os
+import shutil
+
+import torch
+
+from rankbook.speed.recipes import Recipe
+
+
+def reason_to_skip(recipe: Recipe, device: torch.device | str = "cpu") -> str | None:
+    """What this machine lacks for `recipe` on `device`, as a sentence; None where it can run."""
+    device = torch.device(device)
+    lacks = _gpu(recipe, device) if device.type == "cuda" else _cpu(recipe)
+    if recipe.runner == "lightning" and not importlib.util.find_spec("lightning"):
+        lacks = "Lightning is not installed"
+    return lacks
+
+
+def _cpu(recipe: Recipe) -> str | None:
+    if recipe.precision == "tf32":
+        return "TF32 is a number format of GPUs since Ampere; this is a CPU"
+    if recipe.pinned:
+        return "pinned memory serves copies to a GPU; this is a CPU"
+    if recipe.compile == "reduce-overhead":
+        return "CUDA graphs need a GPU; this is a CPU"
+    if recipe.compile and not _compiler():
+        return "torch.compile needs a C++ compiler on a CPU, and none is installed"
+    return None
+
+
+def _gpu(recipe: Recipe, device: torch.device) -> str | None:
+    if recipe.precision in ("tf32", "bf16") and torch.cuda.get_device_capability(device) < (8, 0):
+        name = torch.cuda.get_device_name(device)
+        return f"{recipe.precision} needs a GPU since Ampere; this is {name}"
+    if recipe.compile and not importlib.util.find_spec("triton"):
+        return "torch.compile needs Triton on a GPU, and it is not installed"
+    if recipe.compile and not _compiler():
+        return "torch.compile needs a C compiler for its launchers, and none is installed"
+    return None
+
+
+@functools.cache
+def _compiler() -> str | None:
+    """Path of the compiler that TorchInductor and Triton would take."""
+    names = (os.environ.get("CXX"), os.environ.get("CC"), "g++", "clang++", "gcc", "clang")
+    return next((path for name in names if name and (path := shutil.which(name))), None)
