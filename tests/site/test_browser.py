@@ -12,6 +12,41 @@ pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the b
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
 DIAGRAMS_DRAWN = """() => [...document.querySelectorAll('.highlight-mermaid')]
     .every((box) => box.classList.contains('drawn'))"""
+# Loaded, diagrams and formulas drawn, fonts there: nothing moves any more.
+SETTLED = f"""() => document.readyState === 'complete' && ({DIAGRAMS_DRAWN})()
+    && [...document.querySelectorAll('article .math')].every(
+        (formula) => formula.querySelector('mjx-container'))
+    && document.fonts.status === 'loaded'"""
+# What is fine need not be told.
+AXE = {"preload": False, "resultTypes": ["violations"]}
+WITHOUT_CONTRAST = AXE | {"rules": {"color-contrast": {"enabled": False}}}
+ONLY_CONTRAST = AXE | {"runOnly": ["color-contrast"]}
+# axe takes minutes over the contrast of thousands of spans of code, all of a dozen colours:
+# FAINT_CODE sees it in no time.
+NO_CODE = {"exclude": [["pre"], ["dt.sig"]]}
+# The pairs of colours of code on the page that have less than WCAG 2.1's contrast of 4.5.
+FAINT_CODE = """() => {
+    const opaque = (color) => color.startsWith('rgb(');
+    const ground = (e) => {
+        const color = getComputedStyle(e).backgroundColor;
+        return opaque(color) || !e.parentElement ? color : ground(e.parentElement);
+    };
+    const luminance = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map((part) => part / 255)
+            .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const pairs = new Set();
+    for (const text of document.querySelectorAll('pre, pre span, dt.sig, dt.sig span')) {
+        if (text.textContent.trim()) {
+            pairs.add(getComputedStyle(text).color + ' on ' + ground(text));
+        }
+    }
+    return [...pairs].filter((pair) => {
+        const [dark, bright] = pair.split(' on ').map(luminance).sort((a, b) => a - b);
+        return (bright + 0.05) / (dark + 0.05) < 4.5;
+    });
+}"""
 
 
 @pytest.mark.parametrize(
@@ -34,8 +69,7 @@ def test_switch_lands_at_the_same_place(visit, text_pages, address):
     page = visit("index.html")
     for path in text_pages:
         page.goto(address + path)
-        page.wait_for_function(DIAGRAMS_DRAWN)
-        page.wait_for_load_state("networkidle")  # formulas, too: nothing moves any more
+        page.wait_for_function(SETTLED)
         anchors = page.eval_on_selector_all("article [id^='at-']", "all => all.map(e => e.id)")
         anchor = anchors[len(anchors) // 2]
         scroll = "id => document.getElementById(id).scrollIntoView({behavior: 'instant'})"
@@ -45,8 +79,7 @@ def test_switch_lands_at_the_same_place(visit, text_pages, address):
         press(page, "a.lang-switch")
         other = "zh" if path.startswith("en/") else "en"
         page.wait_for_url(f"**/{other}/**")
-        page.wait_for_function(DIAGRAMS_DRAWN)
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(SETTLED)
         assert page.evaluate("location.hash"), f"{path}: the switch forgot the place"
         height = page.evaluate("innerHeight")
         assert -height < page.evaluate(top, anchor) - before < height, f"{path}: {anchor}"
@@ -140,8 +173,7 @@ def test_a_phone_never_scrolls_sideways(visit, text_pages, pages, address):
     page = visit("index.html", **PHONE)
     for path in [*text_pages, *(path for path in pages if path.endswith("search.html"))]:
         page.goto(address + path)
-        page.wait_for_function(DIAGRAMS_DRAWN)
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(SETTLED)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, f"{path} is {width} wide"
 
@@ -158,12 +190,17 @@ def test_accessible(visit, text_pages, address, language, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     page = visit("index.html", color_scheme=scheme)
-    options = {"preload": False, "resultTypes": ["violations"]}  # what is fine need not be told
     violations = []
     for path in [p for p in text_pages if p.startswith(language)] + [f"{language}/search.html"]:
         page.goto(address + path)
         page.wait_for_function(DIAGRAMS_DRAWN)
-        for violation in Axe().run(page, options=options).response["violations"]:
+        faint = page.evaluate(FAINT_CODE)
+        if faint:
+            violations.append(f"{path}: code with a contrast below 4.5: {faint}")
+        found = Axe().run(page, context=NO_CODE, options=ONLY_CONTRAST).response["violations"]
+        if scheme == "light":  # the rest is the same in both
+            found += Axe().run(page, options=WITHOUT_CONTRAST).response["violations"]
+        for violation in found:
             if violation["impact"] in ("serious", "critical"):
                 where = [node["html"][:160] for node in violation["nodes"][:3]]
                 violations.append(f"{path}: {violation['id']}: {where}")
