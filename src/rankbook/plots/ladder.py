@@ -76,7 +76,14 @@ def what_changes(row: Mapping) -> str:
 
 
 def _is_side(row: Mapping) -> bool:
-    return bool(row["recipe"].get("side"))
+    return bool(row.get("side"))
+
+
+def _why_not(row: Mapping) -> str:
+    """Of a row that did not run: what happened, without the row's name."""
+    if "error" in row:
+        return f"failed: {row['error'].removeprefix(row['name'] + ': ')}"
+    return f"skipped: {row['skipped']}"
 
 
 def _name(axes, y: int, row: Mapping) -> None:
@@ -105,18 +112,15 @@ def _bar(axes, y: int, row: Mapping, base: float, longest: float) -> None:
 
 
 def _reason(axes, y: int, row: Mapping, longest: float) -> None:
-    failed = "error" in row
-    words = f"failed: {row['error']}" if failed else f"skipped: {row['skipped']}"
-    words = "\n".join(textwrap.wrap(words, 80, max_lines=2, placeholder=" ..."))
+    words = "\n".join(textwrap.wrap(_why_not(row), 80, max_lines=2, placeholder=" ..."))
     axes.text(longest * 0.015, y, words, va="center", size=7.2, style="italic", bbox=PAPER,
-              color=FAILED if failed else GREY)  # fmt: skip
+              color=FAILED if "error" in row else GREY)  # fmt: skip
 
 
 def _line(row: Mapping) -> list[str]:
     """One row of the table."""
     if "seconds" not in row:
-        note = f"failed: {row['error']}" if "error" in row else f"skipped: {row['skipped']}"
-        return [row["name"], *[""] * (len(HEAD) - 2), note]
+        return [row["name"], *[""] * (len(HEAD) - 2), _why_not(row)]
     share, memory, right = (row.get(key) for key in ("peak_share", "peak_bytes", "test_last"))
     return [
         row["name"],

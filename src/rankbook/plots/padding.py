@@ -50,9 +50,10 @@ def padding_recovered(
 ) -> Figure:
     """Bars of how much faster each way of batching is than the first, which pads the most.
 
-    seconds: way to "median", "p10" and "p90" of the same samples' time. arithmetic: way to what it
-    computes, padding included, divided by what the real tokens need. The dashed line is the limit
-    without any padding, the tick on a bar that of its own arithmetic; in the bar stands `recovered`.
+    seconds: way to "median", "p10" and "p90" of the same samples' time. arithmetic: way to what
+    it computes, padding included, divided by what the real tokens need. The dashed line is the
+    limit without any padding, the tick on a bar that of its own arithmetic; in the bar stands
+    what `recovered` gives.
     Raises ValueError without a way.
     """
     if not seconds:
