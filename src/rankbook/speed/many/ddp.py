@@ -9,6 +9,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from rankbook.speed.many.memory import storages
 from rankbook.speed.many.on_ranks import OnRanks, Traffic
 
 # what is done with a bucket of gradients, and bytes that each of its numbers is sent as
@@ -20,13 +21,14 @@ def prepare(
     lr: float,
     device: torch.device,
     compress: str | None = None,
-    bucket_mb: float = 25,
+    bucket_mb: float | None = None,
     as_view: bool = True,
 ) -> OnRanks:
     """DDP and Adam.
 
     compress: None, or "bf16": gradients are rounded to bfloat16, summed, and made float32 again.
-    bucket_mb: MiB of gradients that are sent together. as_view: gradients lie in the buckets from
+    bucket_mb: MiB of gradients that are sent together; None: 25, but 1 in the first bucket, which
+    so leaves early. as_view: gradients lie in the buckets from
     which they are sent; otherwise each is there twice. Raises ValueError for another `compress`.
     """
     if compress not in _HOOKS:
@@ -47,6 +49,7 @@ def count(wrapped: DistributedDataParallel, compress: str | None = None) -> Traf
     def counted(group: dist.ProcessGroup | None, bucket: dist.GradBucket):
         traffic.all_reduces += 1
         traffic.bytes += bucket.buffer().numel() * width
+        traffic.buckets |= storages([bucket.buffer()])
         return hook(group, bucket)
 
     wrapped.register_comm_hook(None, counted)

@@ -13,32 +13,41 @@ import torch
 from torch import nn
 
 from rankbook.speed.batches import Batch
-from rankbook.speed.many.on_ranks import OnRanks
+from rankbook.speed.many.memory import storages
+from rankbook.speed.many.on_ranks import OnRanks, moments
 
 
-def prepare(model: nn.Module, lr: float, device: torch.device, stage: int = 2) -> OnRanks:
+def prepare(
+    model: nn.Module, lr: float, device: torch.device, stage: int = 2, bucket_mb: float = 25
+) -> OnRanks:
     """An engine of DeepSpeed around the model, with torch's Adam.
 
-    stage: 1 shards the optimizer's state, 2 the gradients too, 3 the parameters too.
+    stage: 1 shards the optimizer's state, 2 the gradients too, 3 the parameters too. bucket_mb:
+    MiB of gradients that are sent together, at most; DeepSpeed's own choice is 1907, of which
+    stage 3 allocates all.
     Raises ValueError for another stage, ImportError without DeepSpeed.
     """
     if stage not in (1, 2, 3):
         raise ValueError(f"there is no ZeRO stage {stage}; use 1, 2 or 3")
+    bucket = min(int(bucket_mb * 2**20 / 4), sum(p.numel() for p in model.parameters()))
     with _quiet():
         deepspeed = _import(device)
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=torch.optim.Adam(model.parameters(), lr=lr),
-            config=settings(stage),
+            config=settings(stage, bucket),
         )
     return _Engine(engine, engine.optimizer, device)
 
 
-def settings(stage: int) -> dict:
-    """DeepSpeed's configuration for one batch a step, in 32 bits."""
+def settings(stage: int, bucket: int) -> dict:
+    """DeepSpeed's configuration for one batch a step in 32 bits; `bucket` gradients sent at once."""
+    zero = {"stage": stage, "reduce_bucket_size": bucket}
+    if stage == 3:
+        zero["stage3_param_persistence_threshold"] = 0  # small parameters are cut too
     return {
         "train_micro_batch_size_per_gpu": 1,  # only used for its own reports
-        "zero_optimization": {"stage": stage},
+        "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,  # torch's Adam is not on its list
         "zero_force_ds_cpu_optimizer": False,  # its own CPU Adam would have to be compiled
         "steps_per_print": 2**31,
@@ -63,7 +72,34 @@ class _Engine(OnRanks):
         self.model.backward(loss)
 
     def update(self) -> None:
+        self.gradients = storages(self._gradients())  # the step lets go of them
         self.model.step()
+
+    def held(self) -> dict[str, dict[int, int]]:
+        inner = self.optimizer
+        if hasattr(inner, "fp32_partitioned_groups_flat"):  # stage 3
+            parameters = [p.ds_tensor for p in self.model.parameters()]
+            copies = inner.fp32_partitioned_groups_flat
+            buckets = [bucket.buffer for bucket in inner.ipg_buckets.values()]
+        else:
+            parameters = self.model.parameters()
+            copies = inner.single_partition_of_fp32_groups
+            buckets = [part for bucket in inner.ipg_buckets.values() for part in bucket.buffer]
+        return {
+            "parameters": storages(parameters),
+            "gradients": self.gradients,
+            "state": storages([*copies, *moments(inner.optimizer)]),
+            "buffers": storages(buckets),
+        }
+
+    def _gradients(self) -> list[torch.Tensor]:
+        shards = self.optimizer.averaged_gradients.values()
+        mine = [gradient for group in shards if group is not None for gradient in group]
+        return mine + [p.grad for p in self.model.parameters()]
+
+    def close(self) -> None:
+        with _quiet():
+            self.model.destroy()  # its hooks would keep the model
 
 
 def _import(device: torch.device):

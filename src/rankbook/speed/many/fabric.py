@@ -26,7 +26,8 @@ def make_fabric(device: torch.device | str, strategy=None, precision: str = "32-
         fabric = Fabric(
             accelerator=torch.device(device).type,
             devices=dist.get_world_size(),
-            strategy=strategy or DDPStrategy(cluster_environment=environment),
+            strategy=strategy
+            or DDPStrategy(cluster_environment=environment, gradient_as_bucket_view=True),
             precision=precision,
             plugins=None if strategy is None else [environment],
         )

@@ -1,7 +1,7 @@
 """The step that all strategies have in common, and the count of what DDP sends."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from rankbook.speed.batches import Batch
+from rankbook.speed.many.memory import storages
 
 
 @dataclass
@@ -18,10 +19,12 @@ class Traffic:
 
     all_reduces: int = 0
     bytes: int = 0
+    buckets: dict[int, int] = field(default_factory=dict, repr=False)  # address and bytes of each
 
     def reset(self) -> None:
         """Count from zero again."""
         self.all_reduces = self.bytes = 0
+        self.buckets.clear()
 
 
 class OnRanks:
@@ -48,6 +51,8 @@ class OnRanks:
         shares = [self.share(batch).to(self.device) for batch in batches]
         rows = sum(map(len, shares))
         self.zero_grad()
+        if self.traffic:
+            self.traffic.buckets.clear()  # DDP makes others after its first step
         total = torch.zeros((), device=self.device)
         for number, share in enumerate(shares, 1):
             with nullcontext() if number == len(shares) else self.no_sync():
@@ -82,3 +87,25 @@ class OnRanks:
         """The mean of `value` over the ranks, in place and returned."""
         dist.all_reduce(value)
         return value.div_(self.ranks)
+
+    def held(self) -> dict[str, dict[int, int]]:
+        """Storages of this rank, address and bytes, of each of `rankbook.speed.many.memory.PARTS`.
+
+        Of gradients, those that the last step left.
+        """
+        parameters = list(self.model.parameters())
+        return {
+            "parameters": storages(parameters),
+            "gradients": storages(p.grad for p in parameters),
+            "state": storages(moments(self.optimizer)),
+            "buffers": self.traffic.buckets if self.traffic else {},
+        }
+
+    def close(self) -> None:
+        """Give back what the strategy keeps outside of the model; on all ranks."""
+
+
+def moments(optimizer: Optimizer) -> list[torch.Tensor]:
+    """Tensors of an optimizer's state as large as a parameter: not the number of the step."""
+    each = (value for state in optimizer.state.values() for value in state.values())
+    return [value for value in each if isinstance(value, torch.Tensor) and value.dim()]

@@ -9,13 +9,20 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.speed.many.ddp import count
-from rankbook.speed.many.on_ranks import OnRanks
+from rankbook.speed.many.memory import storages
+from rankbook.speed.many.on_ranks import OnRanks, moments
 
 
 def prepare(model: nn.Module, lr: float, device: torch.device) -> OnRanks:
     """DDP, and Adam whose two moments are kept by one rank for each parameter."""
     wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=lr)
-    trained = OnRanks(wrapped, optimizer, device)
+    trained = _Zero1(wrapped, optimizer, device)
     trained.traffic = count(wrapped)
     return trained
+
+
+class _Zero1(OnRanks):
+    def held(self) -> dict[str, dict[int, int]]:
+        mine = moments(self.optimizer.optim)  # the Adam of this rank's share
+        return super().held() | {"state": storages(mine)}

@@ -1,0 +1,84 @@
+"""Bytes that one rank keeps for a model: what was measured, and what the formula says.
+
+In 32 bits and with Adam every parameter costs 4 bytes, its gradient 4 and its two moments 8.
+A strategy saves where it divides one of the three by the number of ranks.
+Source: https://arxiv.org/abs/1910.02054, section 3.1 and figure 1.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.distributed.tensor import DTensor
+
+if TYPE_CHECKING:
+    from rankbook.speed.many.on_ranks import OnRanks
+
+PARTS = ("parameters", "gradients", "state", "buffers")
+# which of the parts is cut over the ranks
+_SHARDED = {
+    "alone": (),
+    "ddp": (),
+    "ddp-bf16": (),
+    "fabric": (),
+    "zero1": ("state",),
+    "fsdp2": ("parameters", "gradients", "state"),
+    "deepspeed1": ("gradients", "state"),
+    "deepspeed2": ("gradients", "state"),
+    "deepspeed3": ("parameters", "gradients", "state"),
+}
+# DeepSpeed updates a copy of its shard, made for training in 16 bits, in 32 bits as well
+_COPIES = ("deepspeed1", "deepspeed2", "deepspeed3")
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What one rank keeps, in bytes; `buffers` are copies of gradients on their way."""
+
+    parameters: float
+    gradients: float
+    state: float
+    buffers: float = 0
+
+    @property
+    def total(self) -> float:
+        """All four."""
+        return self.parameters + self.gradients + self.state + self.buffers
+
+
+def formula(strategy: str, parameters: int, ranks: int) -> Bytes:
+    """What a model of so many `parameters` needs on each of `ranks`, in 32 bits with Adam.
+
+    Parts that are cut are cut evenly here; real ones are rounded up, or cut between parameters.
+    Buffers are not in the formula: how large they are is a setting.
+    Gradients are counted as the optimizer finds them: in DeepSpeed's stage 1 those of other
+    ranks' shards exist until backward ends. Raises ValueError for an unknown strategy.
+    """
+    if strategy not in _SHARDED:
+        raise ValueError(f"strategy {strategy!r} is unknown; use {', '.join(_SHARDED)}")
+    width = {"parameters": 4, "gradients": 4, "state": 12 if strategy in _COPIES else 8}
+    sharded = _SHARDED[strategy]
+    return Bytes(**{p: w * parameters / (ranks if p in sharded else 1) for p, w in width.items()})
+
+
+def measured(trained: "OnRanks") -> Bytes:
+    """What this rank keeps after a step of `trained`: each storage once, under its first part."""
+    held, seen = trained.held(), {}
+    found = {}
+    for part in PARTS:
+        new = {at: size for at, size in held[part].items() if at not in seen}
+        found[part] = sum(new.values())
+        seen |= new
+    return Bytes(**found)
+
+
+def storages(tensors: Iterable[torch.Tensor | None]) -> dict[int, int]:
+    """Address and bytes of each storage under `tensors`; of a DTensor, what lies on this rank."""
+    found = {}
+    for tensor in tensors:
+        if tensor is not None:
+            local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+            storage = local.untyped_storage()
+            found[storage.data_ptr()] = storage.nbytes()
+    return found
