@@ -39,7 +39,7 @@ class LoopDiff:
     def _repr_html_(self) -> str:
         rows = "".join(_row(sign, line) for sign, line in self.lines)
         kept = len(self.lines) - len(self.removed) - len(self.added)
-        count = f"{len(self.removed)} lines out, {len(self.added)} in, {kept} the same"
+        count = f"lines: {len(self.removed)} out, {len(self.added)} in, {kept} the same"
         look = "width: 100%; border-collapse: collapse; font-size: 0.85em"
         return (
             f'<table class="table" style="{look}">'
