@@ -41,7 +41,7 @@ def prepare(
 
 
 def settings(stage: int, bucket: int) -> dict:
-    """DeepSpeed's configuration for one batch a step in 32 bits; `bucket` gradients sent at once."""
+    """DeepSpeed's configuration: 32 bits, one batch a step, `bucket` numbers sent at once."""
     zero = {"stage": stage, "reduce_bucket_size": bucket}
     if stage == 3:
         zero["stage3_param_persistence_threshold"] = 0  # small parameters are cut too
@@ -106,13 +106,28 @@ def _import(device: torch.device):
     if device.type == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # it would warn that it found no GPU
     try:
-        import deepspeed
+        with _no_stderr():
+            import deepspeed
     except ImportError as error:
         raise ImportError("DeepSpeed is not installed; pip install deepspeed") from error
     # Its all_reduce in shared memory is for inference. Where there is a compiler, DeepSpeed would
     # build it at the first use, for a minute or more, into the reader's home.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Without what a compiler says to DeepSpeed, which asks it at import what it could build."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 @contextmanager

@@ -5,6 +5,20 @@ import torch.distributed as dist
 from lightning.fabric.plugins.environments import ClusterEnvironment
 
 
+def on_group(strategy: type, **settings):
+    """An object of one of Lightning's strategies, for the ranks that are there.
+
+    Without the part that would start processes: it does not, with this environment, but it
+    refuses to be made in a notebook.
+    """
+
+    class OnGroup(strategy):
+        def _configure_launcher(self) -> None:
+            self._launcher = None
+
+    return OnGroup(cluster_environment=GroupEnvironment(), **settings)
+
+
 class GroupEnvironment(ClusterEnvironment):
     """What Lightning asks about the cluster, answered by the existing process group.
 

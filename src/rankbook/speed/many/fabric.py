@@ -10,26 +10,20 @@ from rankbook.speed.lightning_runner import import_lightning, quiet
 from rankbook.speed.many.on_ranks import OnRanks
 
 
-def make_fabric(device: torch.device | str, strategy=None, precision: str = "32-true"):
-    """A Fabric on all ranks of the existing group; DDP unless another `strategy` object is given.
-
-    Raises ImportError without Lightning, and what Fabric raises for a strategy it refuses here.
-    """
+def make_fabric(device: torch.device | str = "cpu", precision: str = "32-true"):
+    """Fabric with DDP on all ranks of the existing group. Raises ImportError without Lightning."""
     with quiet():
         import_lightning()
         from lightning.fabric import Fabric
         from lightning.fabric.strategies import DDPStrategy
 
-        from rankbook.speed.many.environment import GroupEnvironment
+        from rankbook.speed.many.environment import on_group
 
-        environment = GroupEnvironment()
         fabric = Fabric(
             accelerator=torch.device(device).type,
             devices=dist.get_world_size(),
-            strategy=strategy
-            or DDPStrategy(cluster_environment=environment, gradient_as_bucket_view=True),
+            strategy=on_group(DDPStrategy, gradient_as_bucket_view=True),
             precision=precision,
-            plugins=None if strategy is None else [environment],
         )
         fabric.launch()
     return fabric

@@ -26,7 +26,7 @@ def fit_on_ranks(
     import_lightning()
     from lightning.pytorch.strategies import DDPStrategy
 
-    from rankbook.speed.many.environment import GroupEnvironment
+    from rankbook.speed.many.environment import on_group
 
     rank, ranks = dist.get_rank(), dist.get_world_size()
     fitted = fit(
@@ -35,7 +35,7 @@ def fit_on_ranks(
         [batch.share(rank, ranks) for batch in batches],
         device=device,
         devices=ranks,
-        strategy=DDPStrategy(cluster_environment=GroupEnvironment()),
+        strategy=on_group(DDPStrategy, gradient_as_bucket_view=True),
         use_distributed_sampler=False,
         **settings,
     )
