@@ -79,6 +79,11 @@ def tokenised(size: Size) -> dict[str, Reviews]:
 def _tokenise(size: Size) -> dict[str, Reviews]:
     tokenizer, texts = distilbert_tokenizer(), imdb()
     source = f"{texts.source}\n{tokenizer.source}"
+    if len(tokenizer) > size.model.vocab_size:
+        raise ValueError(
+            f"the tokenizer has a vocabulary of {len(tokenizer)}, and the model one of "
+            f"{size.model.vocab_size}; make the model's as large"
+        )
     splits = {}
     for name, count in size.splits.items():
         if count > len(texts[name]):
