@@ -1,0 +1,193 @@
+"""Rows in turns: the same samples, what is measured, what is skipped, and what fails alone."""
+
+import json
+
+import pytest
+import torch
+
+from rankbook.models.classifier import Classifier
+from rankbook.speed.compiling import OPTIONS
+from rankbook.speed.ladder import run
+from rankbook.speed.recipes import recipe
+from rankbook.speed.reviews import made_up
+from rankbook.speed.sizes import size
+
+TINY = size(
+    "cpu",
+    vocab_size=200,
+    d_model=32,
+    d_hidden=64,
+    layers=1,
+    max_length=40,
+    batch=5,
+    samples=30,
+    validation=10,
+    test=10,
+)
+OOM = "CUDA out of memory. Tried to allocate 20.00 GiB."
+NO_MEMORY = (
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"
+)
+
+
+def here(name, **changes):
+    return recipe(name, "cpu").replace(workers=0, **changes)
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    return {
+        name: made_up(count, TINY, seed) for seed, (name, count) in enumerate(TINY.splits.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def said():
+    return []
+
+
+@pytest.fixture(scope="module")
+def rows(reviews, said):
+    """One run that most tests read: steps of 20 samples, 2 rounds, accuracy after an epoch."""
+    recipes = [here("plain"), here("packed"), here("tf32"), here("4x batch")]
+    splits = reviews
+    rows = run(recipes, TINY, splits, steps=4, repeats=2, accuracy=1, say=said.append)
+    return {row["name"]: row for row in rows}
+
+
+def test_all_rows_take_the_same_samples(rows):
+    assert [row["samples"] for row in rows.values() if "samples" in row] == [20, 20, 20]
+    assert rows["plain"]["tokens"] == rows["packed"]["tokens"] == rows["packed"]["computed"]
+    assert rows["plain"]["steps"] == 4 and rows["4x batch"]["steps"] == 1
+
+
+def test_a_row_says_what_was_measured(rows):
+    row = rows["packed"]
+    assert row["repeats"] == 2 and row["base"] == "bucketed"
+    assert 0 < row["seconds"]["p10"] <= row["seconds"]["median"] <= row["seconds"]["p90"]
+    assert row["samples_per_s"] == pytest.approx(20 / row["seconds"]["median"])
+    assert row["tokens_per_s"] == pytest.approx(row["tokens"] / row["seconds"]["median"])
+    assert row["flop_per_s"] == pytest.approx(row["flop"] / row["seconds"]["median"])
+    assert row["peak_share"] == pytest.approx(row["flop_per_s"] / row["peak_flop_per_s"])
+    assert row["compile_s"] >= 0 and row["graphs"] == row["recompiles"] == 0
+    assert row["weights"] == "random weights of seed 0"
+    assert rows["plain"]["speed_up"] == 1.0
+    assert row["speed_up"] == pytest.approx(row["samples_per_s"] / rows["plain"]["samples_per_s"])
+
+
+def test_first_losses_are_kept(rows):
+    assert rows["packed"]["losses"] == pytest.approx(rows["plain"]["losses"], abs=1e-5)
+    assert len(rows["plain"]["losses"]) == 4
+
+
+def test_memory_is_more_than_the_weights_and_moments(rows):
+    parameters = sum(p.numel() for p in Classifier(TINY.model).parameters())
+    peaks = [row["peak_bytes"] for row in rows.values() if "seconds" in row]
+    if None in peaks:
+        pytest.skip("this kernel does not let a process reset its peak")
+    assert min(peaks) >= 12 * parameters
+
+
+def test_a_row_that_cannot_run_says_why(rows):
+    row = rows["tf32"]
+    assert row["skipped"] == "TF32 is a number format of GPUs since Ampere; this is a CPU"
+    assert "seconds" not in row and "error" not in row
+
+
+def test_the_switch_is_named_where_the_base_is_in_the_run(reviews):
+    recipes = [here("bucketed"), here("packed")]
+    first, second = run(recipes, TINY, reviews["train"], steps=1, repeats=1)
+    assert first["switch"] == {} and second["switch"] == {"batching": ["bucketed", "packed"]}
+
+
+def test_accuracy_is_of_whole_sets(rows):
+    row = rows["plain"]
+    assert row["test_last"] == row["test_best"] and row["best_epoch"] == 0
+    for share in (*row["validation"], row["test_last"]):
+        assert 0 <= share <= 1 and (10 * share) == pytest.approx(round(10 * share))
+
+
+def test_recipes_take_turns(said):
+    passes = [line.split(":")[0] for line in said if "epoch" not in line]
+    assert passes[:3] == ["plain", "packed", "4x batch"]
+    assert passes[3:6] == ["packed", "4x batch", "plain"]
+    assert passes[6:9] == ["4x batch", "plain", "packed"]
+
+
+def test_rows_can_be_written_as_json(rows):
+    assert json.loads(json.dumps(rows)) == rows
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError(OOM), RuntimeError(NO_MEMORY), MemoryError()],
+    ids=["GPU", "CPU", "Python"],
+)
+def test_out_of_memory_ends_one_row_only(reviews, monkeypatch, error):
+    whole = Classifier.forward
+
+    def small_device(self, ids, *rest):
+        if ids.numel() > 5 * 40:
+            raise error
+        return whole(self, ids, *rest)
+
+    monkeypatch.setattr(Classifier, "forward", small_device)
+    recipes = [here("plain"), here("4x batch", batching="longest of all"), here("seldom")]
+    plain, large, seldom = run(recipes, TINY, reviews["train"], repeats=1)
+    assert large["error"] == (
+        "4x batch: out of memory with 20 samples a step; use a smaller batch, more microbatches, "
+        "packing, or checkpointing"
+    )
+    assert "seconds" in plain and "seconds" in seldom
+    small = here("accumulation", batching="longest of all")  # the same batch in parts goes through
+    assert "seconds" in run([small], TINY, reviews["train"], repeats=1)[0]
+
+
+def test_out_of_memory_in_a_later_round(reviews, monkeypatch):
+    whole, calls = Classifier.forward, []
+
+    def tiring(self, *inputs):
+        calls.append(0)
+        if len(calls) == 4:
+            raise torch.OutOfMemoryError(OOM)
+        return whole(self, *inputs)
+
+    monkeypatch.setattr(Classifier, "forward", tiring)
+    failed, fine = run([here("plain"), here("seldom")], TINY, reviews["train"], steps=1, repeats=2)
+    assert "out of memory" in fine.get("error", "") or "out of memory" in failed.get("error", "")
+    assert ("seconds" in failed) != ("seconds" in fine)
+
+
+def test_what_a_compiler_says_ends_one_row_only(reviews, monkeypatch):
+    def broken(graph, inputs):
+        raise RuntimeError("no such instruction\nand so on")
+
+    monkeypatch.setitem(OPTIONS, "default", {"backend": broken})
+    monkeypatch.setattr("rankbook.speed.ladder.reason_to_skip", lambda *_: None)
+    failed, fine = run([here("compile"), here("sdpa")], TINY, reviews["train"], steps=1, repeats=1)
+    assert (
+        failed["error"].startswith("compile: BackendCompilerFailed") and "\n" not in failed["error"]
+    )
+    assert "seconds" in fine
+
+
+def test_a_mistake_in_the_code_is_not_a_row(reviews, monkeypatch):
+    def mistaken(self, *inputs):
+        raise TypeError("not a tensor")
+
+    monkeypatch.setattr(Classifier, "forward", mistaken)
+    with pytest.raises(TypeError, match="not a tensor"):
+        run([here("plain")], TINY, reviews["train"], steps=1, repeats=1)
+
+
+def test_compiled_rows_count_their_graphs(reviews, monkeypatch):
+    monkeypatch.setitem(OPTIONS, "default", {"backend": "eager"})
+    monkeypatch.setattr("rankbook.speed.ladder.reason_to_skip", lambda *_: None)
+    compiled = here("compile", batching="longest of all")
+    row = run([compiled], TINY, reviews["train"], repeats=1)[0]
+    assert (row["graphs"], row["recompiles"]) == (1, 0)
+
+
+def test_more_steps_than_samples_are_refused(reviews):
+    with pytest.raises(ValueError, match="there are 30 reviews, not 35"):
+        run([here("plain")], TINY, reviews["train"], steps=7)

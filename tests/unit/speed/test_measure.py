@@ -1,0 +1,66 @@
+"""FLOP against torch's own counter, memory against what is allocated, and the device's peak."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from rankbook.speed.batches import make_batch
+from rankbook.speed.loop import Training
+from rankbook.speed.measure import PeakMemory, matmul_peak, state_bytes, step_flop
+from rankbook.speed.recipes import recipe
+from rankbook.speed.reviews import Reviews
+from rankbook.speed.sizes import size
+
+TINY = size("cpu", vocab_size=50, d_model=32, d_hidden=48, layers=2, batch=3)
+
+
+def texts(*lengths):
+    return Reviews.of([torch.arange(n) % 50 for n in lengths], [0] * len(lengths), 50)
+
+
+@pytest.mark.parametrize(("way", "lengths"), [("longest of all", (7, 7, 7)), ("packed", (3, 9, 1))])
+def test_flop_of_a_step_are_what_torch_counts(way, lengths):
+    training = Training(recipe("plain").replace(batching=way), TINY)
+    batch = make_batch(texts(*lengths), [0, 1, 2], way)
+    with FlopCounterMode(display=False) as counter:
+        training.step(batch)
+    assert step_flop(TINY.model, torch.tensor(lengths)) == counter.get_total_flops()
+
+
+def test_padding_is_not_counted():
+    training = Training(recipe("plain"), TINY)
+    with FlopCounterMode(display=False) as counter:
+        training.step(make_batch(texts(3, 9, 1), [0, 1, 2], "longest of all"))
+    assert step_flop(TINY.model, torch.tensor([3, 9, 1])) < counter.get_total_flops()
+    assert step_flop(TINY.model, torch.tensor([9, 9, 9])) == counter.get_total_flops()
+
+
+def test_state_is_four_numbers_a_parameter():
+    training = Training(recipe("packed"), TINY)
+    count = sum(parameter.numel() for parameter in training.model.parameters())
+    assert state_bytes(training) == {"parameters": 4 * count, "gradients": 0, "optimizer": 0}
+    training.step(make_batch(texts(3, 9, 1), [0, 1, 2], "packed"))
+    found = state_bytes(training)
+    assert found["gradients"] == found["parameters"] == 4 * count
+    steps = 4 * len(list(training.model.parameters()))  # Adam counts its steps for each tensor
+    assert found["optimizer"] == 8 * count + steps
+
+
+def test_peak_memory_is_seen_after_it_is_freed():
+    size_of = 64 * 2**20
+    with PeakMemory("cpu") as memory:
+        block = torch.ones(size_of // 4)
+        del block
+    if memory.grown is None:
+        pytest.skip("this kernel does not let a process reset its peak")
+    assert 0.9 * size_of < memory.grown < 2 * size_of
+    with PeakMemory("cpu") as memory:
+        torch.ones(1)
+    assert memory.grown < 0.5 * size_of
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_device_has_a_peak(precision):
+    peak = matmul_peak(precision, "cpu", seconds=0.01)
+    assert 1e7 < peak < 1e15
+    assert matmul_peak(precision, "cpu", seconds=0.01) == peak  # measured once
