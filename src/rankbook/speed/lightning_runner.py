@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from torch.optim import Optimizer
 from rankbook.speed.batches import Batch
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
     from rankbook.speed.loop import Pass, Training
 
 _PRECISIONS = {"float32": "32-true", "tf32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
@@ -47,7 +49,7 @@ class Fitted:
 
 def fit(
     model: nn.Module,
-    optimizer: Optimizer,
+    optimizer: Optimizer | Callable[[], Optimizer],
     batches: Iterable[Batch],
     *,
     epochs: int = 1,
@@ -57,22 +59,31 @@ def fit(
     precision: str = "32-true",
     accumulate: int = 1,
     device: torch.device | str = "cpu",
+    shard: Callable[[nn.Module, "DeviceMesh"], None] | None = None,
     **trainer_settings,
 ) -> Fitted:
     """Train `model` under a Trainer; everything that the plain loop does not do is off.
 
-    checkpoint: save model and optimizer after each epoch. log_every: write loss and accuracy to a
-    CSV file every so many steps, 0: never. deterministic: only algorithms that give the same bits
-    each time. precision, accumulate: as Lightning's Trainer takes them. trainer_settings: more of
-    its arguments. Files go to a folder that is removed. Raises ImportError without Lightning.
+    optimizer: made, or a function that makes it once the model is sharded. checkpoint: save model
+    and optimizer after each epoch. log_every: write loss and accuracy to a CSV file every so many
+    steps, 0: never. deterministic: only algorithms that give the same bits each time. precision,
+    accumulate: as Lightning's Trainer takes them. shard: called with the model and the ranks, for
+    a strategy that shards. trainer_settings: more of the Trainer's arguments. Files go to a folder
+    that is removed. Raises ImportError without Lightning, ValueError for 16-mixed on a CPU.
     """
+    device = torch.device(device)
+    if device.type == "cpu" and str(precision) in ("16", "16-mixed"):
+        # it would warn, and go on in another format
+        raise ValueError(
+            "on a CPU Lightning trains in bf16-mixed instead of 16-mixed; ask for that"
+        )
     with quiet(), _same_algorithms(), tempfile.TemporaryDirectory() as folder:
         lightning = import_lightning()
-        module = _module(lightning, model, optimizer, log_every)
-        clock = _clock(lightning, torch.device(device))
+        module = _module(lightning, model, optimizer, log_every, shard)
+        clock = _clock(lightning, device)
         settings = {"devices": 1} | trainer_settings
         trainer = lightning.Trainer(
-            accelerator=torch.device(device).type,
+            accelerator=device.type,
             max_epochs=epochs,
             precision=precision,
             accumulate_grad_batches=accumulate,
@@ -148,11 +159,15 @@ class _Counted:
         return len(self.batches)
 
 
-def _module(lightning, model: nn.Module, optimizer: Optimizer, log_every: int):
+def _module(lightning, model: nn.Module, optimizer, log_every: int, shard):
     class Classification(lightning.LightningModule):
         def __init__(self):
             super().__init__()
             self.model, self.losses = model, []
+
+        def configure_model(self) -> None:
+            if shard:
+                shard(self.model, self.device_mesh["data_parallel"])
 
         def training_step(self, batch: Batch, number: int) -> torch.Tensor:
             logits = self.model(*batch.inputs)
@@ -165,7 +180,7 @@ def _module(lightning, model: nn.Module, optimizer: Optimizer, log_every: int):
             return loss
 
         def configure_optimizers(self) -> Optimizer:
-            return optimizer
+            return optimizer if isinstance(optimizer, Optimizer) else optimizer()
 
     return Classification()
 

@@ -103,22 +103,23 @@ class _Engine(OnRanks):
 
 
 def _import(device: torch.device):
+    os.environ.setdefault("LOCAL_RANK", str(device.index or 0))  # it insists on one
     if device.type == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # it would warn that it found no GPU
     try:
-        with _no_stderr():
-            import deepspeed
+        import deepspeed
     except ImportError as error:
         raise ImportError("DeepSpeed is not installed; pip install deepspeed") from error
     # Its all_reduce in shared memory is for inference. Where there is a compiler, DeepSpeed would
     # build it at the first use, for a minute or more, into the reader's home.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    with _no_stderr():
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed
 
 
 @contextmanager
 def _no_stderr() -> Iterator[None]:
-    """Without what a compiler says to DeepSpeed, which asks it at import what it could build."""
+    """Without what a compiler says to DeepSpeed, which tries what it could build."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

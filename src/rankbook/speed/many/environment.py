@@ -16,7 +16,9 @@ def on_group(strategy: type, **settings):
         def _configure_launcher(self) -> None:
             self._launcher = None
 
-    return OnGroup(cluster_environment=GroupEnvironment(), **settings)
+    made = OnGroup(**settings)
+    made.cluster_environment = GroupEnvironment()
+    return made
 
 
 class GroupEnvironment(ClusterEnvironment):

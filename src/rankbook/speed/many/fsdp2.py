@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from rankbook.speed.many.on_ranks import OnRanks
@@ -17,11 +17,15 @@ from rankbook.speed.many.on_ranks import OnRanks
 
 def prepare(model: nn.Module, lr: float, device: torch.device) -> OnRanks:
     """Shard each layer, then what is left; Adam is made after that, of the shards."""
-    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    shard(model, init_device_mesh(device.type, (dist.get_world_size(),)))
+    return _Sharded(model, torch.optim.Adam(model.parameters(), lr=lr), device)
+
+
+def shard(model: nn.Module, mesh: DeviceMesh) -> None:
+    """Cut a Classifier's parameters over `mesh`, in place; a layer is gathered at a time."""
     for layer in model.distilbert.transformer.layer:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return _Sharded(model, torch.optim.Adam(model.parameters(), lr=lr), device)
 
 
 class _Sharded(OnRanks):
