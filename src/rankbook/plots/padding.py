@@ -90,9 +90,12 @@ def recovered(
 ) -> dict[str, float]:
     """The share of the padding's cost that each way saves: 0 is that of the first, 1 all of it.
 
-    Of the first way's time, only the part beyond the real tokens' arithmetic can be saved.
+    Of the first way's time, only the part beyond the real tokens' arithmetic can be saved. Raises
+    ValueError if the first way pads nothing.
     """
     first = next(iter(seconds))
+    if arithmetic[first] <= 1:
+        raise ValueError(f"recovered: {first!r} pads nothing, so there is nothing to recover")
     slow = seconds[first]["median"]
     limit = slow / arithmetic[first]
     return {way: (slow - time["median"]) / (slow - limit) for way, time in seconds.items()}

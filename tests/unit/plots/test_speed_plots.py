@@ -231,6 +231,7 @@ def test_a_diff_of_functions_is_that_of_their_sources():
     [
         (lambda: plots.padding({"all": []}), "there is no batch to draw"),
         (lambda: plots.padding_recovered({}, {}), "there is no way of batching"),
+        (lambda: recovered(SECONDS, dict.fromkeys(SECONDS, 1.0)), "'longest of all' pads nothing"),
         (lambda: plots.break_even({"eager": (0, 1)}), "one line crosses nothing"),
         (lambda: plots.rank_memory([]), "no rows"),
         (lambda: plots.scaling({}), "there is nothing to draw"),

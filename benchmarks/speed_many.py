@@ -1,0 +1,200 @@
+"""One model on two ranks: every strategy's step, beside one process, and the memory of a rank.
+
+    python -m benchmarks.speed_many --ranks 2
+
+Writes book/results/speed_many-cpu-2.json. All strategies take turns on the same batches, a thread
+a rank; one process is timed with one thread and with as many as there are ranks. Nothing else
+should run on the machine meanwhile.
+"""
+
+import argparse
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from benchmarks.record import summary, write
+from rankbook.speed.batches import Batch, loader
+from rankbook.speed.many import STRATEGIES, OnRanks, prepare
+from rankbook.speed.many.memory import formula, measured
+from rankbook.speed.reviews import tokenised
+from rankbook.speed.sizes import size
+from rankbook.speed.start import started
+
+WARM_UP, MICROBATCHES = 2, 4
+ALONE, NO_SYNC, SYNC = "alone", "ddp, 4 parts, sent once", "ddp, 4 parts, each sent"
+LOSSES = {"ddp-bf16": 2e-2}  # what the first losses may be off by; the others by float32's rounding
+WHAT = (
+    "A training step of the size cpu (2 layers of width 128, packed reviews of IMDB, {batch} in "
+    "all), {ranks} ranks of a thread each, or one process: milliseconds of the slowest rank, mean "
+    "of {steps} steps; MiB that a rank keeps; MiB that DDP sends in a step"
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print one line a row, and write the result."""
+    options = parse(arguments)
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    tokenised(size("cpu"))  # kept in the cache: the ranks only read it
+    with tempfile.TemporaryDirectory() as folder:
+        spec = (folder, options)
+        mp.start_processes(on_rank, spec, nprocs=options.ranks, start_method="spawn")
+        found = torch.load(f"{folder}/found", weights_only=True)
+    rows = table(found, options)
+    about = {"kind": "CPU", "ranks": options.ranks, "backend": "gloo", "load": load}
+    about |= {"memory": memory(found, options.ranks), "rates": rates(rows, options.ranks)}
+    what = WHAT.format(batch=options.batch, ranks=options.ranks, steps=options.steps)
+    path = write(f"speed_many-cpu-{options.ranks}", what, rows, libraries=("torch",), **about)
+    print(*rows, path, sep="\n")
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; what it cannot mean ends the program with one sentence."""
+    parser = argparse.ArgumentParser(description="Time strategies on several ranks.")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=20, help="timed blocks of each way (20)")
+    parser.add_argument("--steps", type=int, default=4, help="of a block (4)")
+    parser.add_argument("--batch", type=int, default=24, help="reviews of all ranks (24)")
+    options = parser.parse_args(arguments)
+    if options.ranks < 2:
+        parser.error(f"--ranks {options.ranks} has nobody to share with; use 2 or more")
+    if options.repeats < 3:
+        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    if options.batch % (options.ranks * MICROBATCHES):
+        parser.error(f"--batch {options.batch} is no multiple of {options.ranks * MICROBATCHES}, "
+                     f"{options.ranks} ranks x {MICROBATCHES} parts")  # fmt: skip
+    return options
+
+
+def table(found: dict, options: argparse.Namespace) -> list[dict]:
+    """One row a way. "times alone": its speed over that of one process with one thread."""
+    rows = []
+    for (way, threads), seconds in found["seconds"].items():
+        row = {"strategy": way, "threads": threads, "unit": "ms"} | summary(seconds)
+        row["samples/s"] = round(1000 * options.batch / row["median"], 1)
+        row |= {f"{part} MiB": round(b / 2**20, 2) for part, b in found["memory"][way].items()}
+        if way in found["traffic"]:
+            calls, sent = found["traffic"][way]
+            row |= {"all_reduces": calls, "sent MiB": round(sent / 2**20, 2)}
+        rows.append(row)
+    for row in rows:
+        row["times alone"] = round(rows[0]["median"] / row["median"], 2)
+    return rows
+
+
+def memory(found: dict, ranks: int) -> list[dict]:
+    """What `rankbook.plots.rank_memory` draws, for the strategies proper."""
+    rows = []
+    for way in STRATEGIES:
+        by_formula = vars(formula(way, found["parameters"], ranks))
+        rows.append({"strategy": way, "measured": found["memory"][way], "formula": by_formula})
+    return rows
+
+
+def rates(rows: list[dict], ranks: int) -> dict[str, dict[int, float]]:
+    """Samples per second by strategy and ranks, for `rankbook.plots.scaling`; a thread a rank."""
+    one = rows[0]["samples/s"]
+    return {r["strategy"]: {1: one, ranks: r["samples/s"]} for r in rows if r["strategy"] != ALONE}
+
+
+def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
+    """One rank: time everything in turn; rank 0 writes what was found."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": options.ranks}
+    dist.init_process_group("gloo", **where)
+    cpu = size("cpu", samples=options.steps * options.batch)
+    batches = list(loader(tokenised(size("cpu"))["train"].first(cpu.samples), "packed",
+                          options.batch))  # fmt: skip
+    trained = {way: make(way, cpu) for way in (*STRATEGIES, NO_SYNC, SYNC)}
+    ways = {(ALONE, 1): block(trained[ALONE], batches, 1), (ALONE, options.ranks): None}
+    ways[ALONE, options.ranks] = block(trained[ALONE], batches, options.ranks)
+    for way in (*STRATEGIES, NO_SYNC, SYNC):
+        if way != ALONE:
+            parts = MICROBATCHES if way in (NO_SYNC, SYNC) else 1
+            ways[way, 1] = block(trained[way], batches, 1, parts)
+    check(ways)
+    seconds = in_turn(ways, options.repeats)
+    if rank == 0:
+        found = {"seconds": seconds, "memory": {w: vars(measured(t)) for w, t in trained.items()}}
+        found["traffic"] = traffic(trained, options)
+        found["parameters"] = sum(p.numel() for p in trained[ALONE].model.parameters())
+        torch.save(found, Path(folder, "found"))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def make(way: str, cpu) -> OnRanks:
+    """The model from the same weights, under `way`."""
+    model, _ = started(cpu, attention="sdpa")
+    trained = prepare("ddp" if way in (NO_SYNC, SYNC) else way, model, cpu.lr)
+    if way == SYNC:
+        trained.no_sync = nullcontext
+    return trained
+
+
+def block(trained: OnRanks, batches: list[Batch], threads: int, parts: int = 1) -> Callable:
+    """What trains on all `batches`; the losses. One process alone is rank 0; the others wait."""
+
+    def steps() -> list[float]:
+        if trained.strategy == ALONE and dist.get_rank() > 0:
+            return []
+        torch.set_num_threads(threads)
+        losses = [
+            trained.step(*(batch.split(parts) if parts > 1 else [batch])) for batch in batches
+        ]
+        torch.set_num_threads(1)
+        return [loss.item() for loss in losses]
+
+    return steps
+
+
+def check(ways: dict[tuple[str, int], Callable]) -> None:
+    """Run each once, and raise RuntimeError if a way does not train as one process does."""
+    expected = [ways[ALONE, 1]()]
+    dist.broadcast_object_list(expected)
+    for (way, _), steps in ways.items():
+        if way == ALONE:
+            continue
+        off = max(abs(a - b) for a, b in zip(steps(), expected[0], strict=True))
+        if not off <= LOSSES.get(way, 1e-3):
+            raise RuntimeError(f"{way}: losses are off by {off:.1e} from one process's")
+
+
+def in_turn(ways: dict[tuple[str, int], Callable], repeats: int) -> dict[tuple, list[float]]:
+    """Seconds a step, until the slowest rank is done: all ways in turn, each time another first."""
+    seconds = {key: [] for key in ways}
+    keys = list(ways)
+    for repeat in range(-WARM_UP, repeats):
+        first = repeat % len(keys)
+        for key in keys[first:] + keys[:first]:
+            dist.barrier()
+            start = time.perf_counter()
+            count = len(ways[key]())
+            dist.barrier()
+            took = [math.nan if count == 0 else (time.perf_counter() - start) / count]
+            if repeat >= 0:
+                seconds[key].append(took[0])  # rank 0 has always worked
+    return seconds
+
+
+def traffic(trained: dict[str, OnRanks], options: argparse.Namespace) -> dict:
+    """All_reduces and bytes of a step, of the ways that count them, over all their steps."""
+    count = options.steps * (options.repeats + WARM_UP + 1)
+    return {
+        way: (round(t.traffic.all_reduces / count, 2), t.traffic.bytes / count)
+        for way, t in trained.items()
+        if t.traffic is not None
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The benchmarks of speed: their command lines and their arithmetic, on a tiny model."""
+
+import json
+
+import pytest
+
+from benchmarks import record, speed, speed_many
+from rankbook.speed import recipes
+from rankbook.speed.many import STRATEGIES
+from rankbook.speed.reviews import made_up
+from rankbook.speed.sizes import SIZES, size
+
+TINY = {"layers": 1, "d_model": 16, "d_hidden": 32, "heads": 2, "vocab_size": 50, "max_length": 256}
+KEPT = {"parameters": 2**20, "gradients": 2**20, "state": 2**21, "buffers": 0}
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "sentence"),
+    [
+        (speed, "--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
+        (speed, "--steps 0", "--steps and --short have to be 1 or more"),
+        (speed_many, "--repeats 1", "--repeats 1 gives no median and spread; use 3 or more"),
+        (speed_many, "--ranks 1", "--ranks 1 has nobody to share with; use 2 or more"),
+        (speed_many, "--batch 12", "--batch 12 is no multiple of 8, 2 ranks x 4 parts"),
+    ],
+)
+def test_wrong_options_are_one_sentence(program, line, sentence, capsys):
+    with pytest.raises(SystemExit) as end:
+        program.parse(line.split())
+    assert end.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """Small sizes, reviews without a tokenizer, and a folder for the result."""
+    monkeypatch.setitem(SIZES, "cpu", size("cpu", **TINY, samples=36, validation=4, test=4))
+    monkeypatch.setattr(speed, "WIDE", {})
+
+    def tokenised(of_size):
+        return {name: made_up(count, of_size) for name, count in of_size.splits.items()}
+
+    monkeypatch.setattr(speed, "tokenised", tokenised)
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(speed, "ladder", lambda name: recipes.ladder(name)[:2])
+    return tmp_path
+
+
+def test_the_result_has_padding_and_ladder(tiny):
+    speed.main(["--repeats", "3", "--steps", "3", "--short", "1", "--no-accuracy"])
+    (path,) = tiny.glob("speed-cpu-*.json")
+    result = json.loads(path.read_text("utf-8"))
+    ways = {row["batching"]: row for row in result["padding"]}
+    assert list(ways) == ["longest of all", "longest of batch", "bucketed", "packed"]
+    assert ways["longest of all"]["recovered"] == 0 and ways["packed"]["arithmetic"] == 1
+    assert ways["longest of all"]["arithmetic"] > ways["bucketed"]["arithmetic"] > 1
+    first, packed = ways["longest of all"], ways["packed"]
+    limit = first["median"] / first["arithmetic"]
+    share = (first["median"] - packed["median"]) / (first["median"] - limit)
+    assert packed["recovered"] == pytest.approx(share, abs=0.05)
+    assert [row["name"] for row in result["ladder"]] == ["plain", "seldom"]
+    assert len(result["rows"]) == 6
+    assert all(
+        not isinstance(value, dict | list) for row in result["rows"] for value in row.values()
+    )
+
+
+def test_a_way_that_did_not_run_is_not_left_out(tiny, monkeypatch):
+    monkeypatch.setattr(speed, "run", lambda *_, **__: [{"name": "packed", "error": "no memory"}])
+    with pytest.raises(RuntimeError, match="packed did not run"):
+        speed.padding_rows(size("cpu"), made_up(4, size("cpu")), 3)
+
+
+def test_ways_are_compared_with_one_process():
+    options = speed_many.parse(["--batch", "24"])
+    seconds = {("alone", 1): [0.4, 0.4, 0.4], ("alone", 2): [0.3] * 3, ("ddp", 1): [0.25] * 3}
+    found = {"seconds": seconds, "memory": dict.fromkeys((*STRATEGIES, "alone"), KEPT)}
+    found |= {"traffic": {"ddp": (2.0, 2**21)}, "parameters": 2**18}
+    rows = speed_many.table(found, options)
+    assert [row["times alone"] for row in rows] == [1.0, 1.33, 1.6]
+    assert rows[2]["samples/s"] == 96 and rows[2]["sent MiB"] == 2 and rows[2]["state MiB"] == 2
+    assert speed_many.rates(rows, 2) == {"ddp": {1: 60.0, 2: 96.0}}
+    memory = {row["strategy"]: row for row in speed_many.memory(found, 2)}
+    assert list(memory) == list(STRATEGIES)
+    assert memory["ddp"]["formula"]["state"] == 2**21
+    assert memory["fsdp2"]["formula"]["state"] == 2**20
