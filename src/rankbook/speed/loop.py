@@ -46,7 +46,8 @@ class Training:
     def step(self, batch: Batch) -> torch.Tensor:
         """One optimizer step; the batch's mean loss before it, detached, on the device.
 
-        Nothing here waits for a GPU. Microbatches weigh as many samples as they have, so that
+        Nothing here asks a GPU for a number, but for the scaler of fp16, which has to know whether
+        a gradient overflowed. Microbatches weigh as many samples as they have, so that
         their sum is the whole batch's mean, equal parts or not.
         """
         often = self.recipe.bookkeeping == "every step"
@@ -177,14 +178,15 @@ def train(
 ) -> Trained:
     """Train for `epochs`, the size's if None, each of `steps` steps at most, the whole if None.
 
-    reviews: "train", "validation" and "test". `seed` gives the weights and the order. `say` takes
-    a line after each epoch.
+    reviews: "train", "validation" and "test". `seed` gives the weights, the order and, as this
+    process's seed, the dropout. `say` takes a line after each epoch.
     """
-    from rankbook.speed.runners import runner
+    from rankbook.speed.runners import runner  # which imports this file
 
     training = Training(recipe, size, device, seed=seed)
     stream = loader_of(recipe, size, reviews["train"], seed=seed)
     run, losses, validation, seconds = runner(recipe.runner), [], [], 0.0
+    torch.manual_seed(seed)  # after the model, whose layers draw numbers that are not used
     for epoch in range(epochs or size.epochs):
         stream.batch_sampler.set_epoch(epoch)
         done = run(training, itertools.islice(stream, steps))
