@@ -1,0 +1,98 @@
+"""Memory per rank by the formula and by measurement, scaling, and what the global batch changes."""
+
+import pytest
+import torch
+from torch import nn
+
+from rankbook.speed import made_up, make_batch, size
+from rankbook.speed.many import STRATEGIES, prepare
+from rankbook.speed.many.curves import curve
+from rankbook.speed.many.memory import Bytes, formula, measured, storages
+from rankbook.speed.many.scaling import ORIGINAL, efficiency, speed_up, steps_per_epoch
+from rankbook.speed.start import started
+
+SMALL = size(
+    "cpu", layers=1, d_model=32, d_hidden=64, vocab_size=200, max_length=32, samples=96, lr=1e-3
+)
+
+
+def test_the_formula_by_hand():
+    assert formula("ddp", 100, 4) == Bytes(400, 400, 800)
+    assert formula("zero1", 100, 4) == Bytes(400, 400, 200)
+    assert formula("fsdp2", 100, 4) == Bytes(100, 100, 200)
+    assert formula("deepspeed2", 100, 4) == Bytes(400, 100, 300)
+    assert formula("deepspeed3", 100, 4).total == 100 + 100 + 300
+    with pytest.raises(ValueError, match="strategy 'fsdp' is unknown; use alone, ddp"):
+        formula("fsdp", 100, 4)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_rank_saves_nothing(strategy):
+    """Whatever is cut over one rank is whole; every strategy is in the formula."""
+    one = formula(strategy, 100, 1)
+    copy = 400 if strategy.startswith("deepspeed") else 0
+    assert one == Bytes(400, 400, 800 + copy)
+    assert formula(strategy, 100, 2).total <= one.total
+
+
+def test_a_storage_counts_once():
+    whole = torch.zeros(10)
+    assert sum(storages([whole[:3], whole[5:], None, whole.view(2, 5)]).values()) == 40
+
+
+def test_one_process_keeps_16_bytes_a_parameter():
+    model, _ = started(SMALL)
+    trained = prepare("alone", model, lr=1e-3)
+    batch = make_batch(made_up(8, SMALL), list(range(8)), "packed")
+    before = measured(trained)
+    trained.step(batch)
+    parameters = sum(p.numel() for p in model.parameters())
+    assert before == Bytes(4 * parameters, 0, 0)
+    assert measured(trained) == formula("alone", parameters, 1)
+
+
+def test_a_gradient_that_is_counted_elsewhere_is_not_counted_twice():
+    class Shared:
+        def held(self):
+            model = nn.Linear(4, 1)
+            one = storages([model.weight])
+            return {"parameters": one, "gradients": one, "state": {}, "buffers": one}
+
+    assert measured(Shared()) == Bytes(16, 0, 0, 0)
+
+
+def test_the_originals_efficiency():
+    four = efficiency(ORIGINAL["one"], ORIGINAL["four"], 4)
+    assert four == pytest.approx(0.672, abs=5e-4)
+    assert speed_up(ORIGINAL["one"], ORIGINAL["four"]) == pytest.approx(4 * four)
+    with pytest.raises(ValueError, match="times must be positive, not 0 and 1"):
+        efficiency(0, 1, 2)
+    with pytest.raises(ValueError, match="1 rank or more, not 0"):
+        efficiency(1, 1, 0)
+
+
+def test_the_original_takes_a_quarter_of_the_steps():
+    samples, batch = ORIGINAL["samples"], ORIGINAL["batch"]
+    assert steps_per_epoch(samples, batch, drop_last=True) == 2916  # as its log counts them
+    assert steps_per_epoch(samples, batch, ranks=4, drop_last=True) == 729
+    assert steps_per_epoch(samples, batch) == 2917
+
+
+def test_a_fourfold_batch_is_another_training():
+    reviews = made_up(96, SMALL)
+    one, four = curve(SMALL, reviews, epochs=3), curve(SMALL, reviews, ranks=4, epochs=3)
+    assert (len(one.losses), len(four.losses)) == (24, 6)
+    assert one.samples[:3] == [0, 12, 24] and four.samples == [0, 48, 96, 144, 192, 240]
+    # the first steps of both see the same weights, and the same samples in the same order
+    assert four.losses[0] == pytest.approx(curve(SMALL, reviews, 4, 2.0).losses[0], abs=1e-6)
+    assert abs(sum(one.losses[-4:]) / 4 - four.losses[-1]) > 1e-3
+    assert curve(SMALL, reviews, epochs=3).losses == one.losses
+
+
+def test_an_unknown_strategy_is_one_sentence():
+    with pytest.raises(ValueError, match="strategy 'fsdp' is unknown; use alone, ddp, ddp-bf16"):
+        prepare("fsdp", nn.Linear(1, 1))
+    with pytest.raises(ValueError, match="no ZeRO stage 4; use 1, 2 or 3"):
+        prepare("deepspeed2", nn.Linear(1, 1), stage=4)
+    with pytest.raises(ValueError, match="compress 'fp8' is unknown; use None or 'bf16'"):
+        prepare("ddp", nn.Linear(1, 1), compress="fp8")
