@@ -99,7 +99,7 @@ def padding_rows(
     shares = recovered(seconds, arithmetic)
     return [
         {"row": "padding", "batching": row["name"], "unit": "s", "repeats": row["repeats"]}
-        | {name: round(value, 4) for name, value in row["seconds"].items()}
+        | {name: float(f"{value:.4g}") for name, value in row["seconds"].items()}
         | {"samples/s": round(row["samples_per_s"], 2), "times": round(row["speed_up"], 3)}
         | {"arithmetic": round(arithmetic[row["name"]], 4), "of peak": f"{row['peak_share']:.0%}"}
         | {"recovered": round(shares[row["name"]], 4)}

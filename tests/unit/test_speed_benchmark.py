@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from benchmarks import record, speed, speed_many
 from rankbook.speed import recipes
@@ -10,7 +11,7 @@ from rankbook.speed.many import STRATEGIES
 from rankbook.speed.reviews import made_up
 from rankbook.speed.sizes import SIZES, size
 
-TINY = {"layers": 1, "d_model": 16, "d_hidden": 32, "heads": 2, "vocab_size": 50, "max_length": 256}
+TINY = {"layers": 1, "d_model": 16, "d_hidden": 32, "heads": 2, "vocab_size": 50, "max_length": 400}
 KEPT = {"parameters": 2**20, "gradients": 2**20, "state": 2**21, "buffers": 0}
 
 
@@ -33,7 +34,9 @@ def test_wrong_options_are_one_sentence(program, line, sentence, capsys):
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
-    """Small sizes, reviews without a tokenizer, and a folder for the result."""
+    """Small sizes, reviews without a tokenizer, a folder for the result; a thread is enough."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     monkeypatch.setitem(SIZES, "cpu", size("cpu", **TINY, samples=36, validation=4, test=4))
     monkeypatch.setattr(speed, "WIDE", {})
 
@@ -43,7 +46,8 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(speed, "tokenised", tokenised)
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(speed, "ladder", lambda name: recipes.ladder(name)[:2])
-    return tmp_path
+    yield tmp_path
+    torch.set_num_threads(threads)
 
 
 def test_the_result_has_padding_and_ladder(tiny):

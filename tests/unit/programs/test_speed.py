@@ -17,6 +17,8 @@ MODEL = {"layers": 1, "d_model": 16, "d_hidden": 32, "heads": 2, "vocab_size": 5
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """The size "cpu", made tiny, and a file of its token ids; errors of the program are raised."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more would only wait for each other
     small = size("cpu", **MODEL, samples=24, validation=8, test=8, batch=4, epochs=1)
     monkeypatch.setitem(SIZES, "cpu", small)
     for name in ("WORLD_SIZE", "RANK"):
@@ -29,7 +31,8 @@ def tiny(monkeypatch, tmp_path):
         raise error
 
     monkeypatch.setattr(speed, "fail", fail)
-    return tokens
+    yield tokens
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
