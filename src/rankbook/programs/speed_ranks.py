@@ -26,6 +26,7 @@ def on_ranks(options: argparse.Namespace, reviews: Reviews, device: torch.device
     model, source = started(
         options.size, options.seed, attention=only.attention, checkpointing=only.checkpointing
     )
+    parameters = sum(p.numel() for p in model.parameters())
     trained = prepare(options.strategy, model, only.rate(options.size), device)
     train = reviews.first(options.samples)
     batches = list(loader_of(only, options.size, train, seed=options.seed))
@@ -42,6 +43,7 @@ def on_ranks(options: argparse.Namespace, reviews: Reviews, device: torch.device
         "strategy": options.strategy,
         "ranks": dist.get_world_size(),
         "threads": torch.get_num_threads(),
+        "parameters": parameters,
         "samples": options.samples,
         "steps": len(batches),
         "tokens": tokens,
