@@ -60,8 +60,8 @@ def attend(
 
 
 def _heads_first(q, k, v, mask: Tensor | None, attention: str, dropout: float) -> Tensor:
-    """Attention of (batch, length, heads, d_head), or of (length, heads, d_head) of one text."""
-    q, k, v = (x.transpose(-3, -2) for x in (q, k, v))
+    """Attention of (batch, length, heads, d_head); mask (batch, 1, 1, length)."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     if attention == "sdpa":
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     else:
@@ -69,14 +69,16 @@ def _heads_first(q, k, v, mask: Tensor | None, attention: str, dropout: float) -
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         y = F.dropout(scores.softmax(dim=-1), dropout) @ v
-    return y.transpose(-3, -2)
+    return y.transpose(1, 2)
 
 
 def _one_by_one(q, k, v, texts: Sequences, attention: str, dropout: float) -> Tensor:
     """No padding at all: on a CPU several times quicker than torch's nested tensors are there."""
     lengths = texts.offsets.diff().tolist()
-    parts = zip(*(x.split(lengths) for x in (q, k, v)), strict=True)
-    return torch.cat([_heads_first(*part, None, attention, dropout) for part in parts])
+    # as batches of one text: torch has no fused kernel for less than four dimensions
+    parts = zip(*(x[None].split(lengths, dim=1) for x in (q, k, v)), strict=True)
+    outputs = [_heads_first(*part, None, attention, dropout) for part in parts]
+    return torch.cat(outputs, dim=1)[0]
 
 
 def _padded_inside(q, k, v, texts: Sequences, attention: str, dropout: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -122,6 +123,13 @@ def test_a_gpu_is_never_asked(attention, dtype):
         logits = model(*inputs)
         logits.sum().backward()
         assert logits.shape == (4, 2)
+
+
+def test_sdpa_is_the_fused_kernel(padded, packed):
+    model = Classifier(small(), attention="sdpa").initialise(0)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # raises where only another would do
+        for inputs in (padded, packed):
+            model(*inputs).sum().backward()
 
 
 def test_varlen_attention_is_left_where_attention_has_dropout(monkeypatch):
