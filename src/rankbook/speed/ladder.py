@@ -34,7 +34,8 @@ def run(
     reviews: the training reviews, or all splits, which `accuracy` needs: the epochs of a training
     of its own. steps: how many of the plain recipe's make one pass, the whole split if None.
     The first pass of each recipe is its warm-up, in which it compiles; its losses are kept. Then
-    come `repeats` rounds of a pass each. `say` takes a line after each pass.
+    come `repeats` rounds of a pass each. Rows of equal shapes share what was compiled: the first
+    of them pays for it. `say` takes a line after each pass.
 
     A row that cannot run here has `skipped`, one that failed has `error`, in a sentence; the
     others go on. Raises ValueError for more steps than there are samples.

@@ -162,13 +162,15 @@ def test_what_a_compiler_says_ends_one_row_only(reviews, monkeypatch):
     def broken(graph, inputs):
         raise RuntimeError("no such instruction\nand so on")
 
+    torch._dynamo.reset()
     monkeypatch.setitem(OPTIONS, "default", {"backend": broken})
+    monkeypatch.setitem(OPTIONS, "max-autotune", {"backend": "eager"})
     monkeypatch.setattr("rankbook.speed.ladder.reason_to_skip", lambda *_: None)
-    failed, fine = run([here("compile"), here("sdpa")], TINY, reviews["train"], steps=1, repeats=1)
-    assert (
-        failed["error"].startswith("compile: BackendCompilerFailed") and "\n" not in failed["error"]
-    )
-    assert "seconds" in fine
+    recipes = [here(name, batching="longest of all") for name in ("compile", "max-autotune")]
+    failed, fine = run(recipes, TINY, reviews["train"], repeats=1)
+    assert failed["error"].startswith("compile: BackendCompilerFailed")
+    assert "\n" not in failed["error"]
+    assert (fine["graphs"], fine["recompiles"]) == (1, 0)
 
 
 def test_a_mistake_in_the_code_is_not_a_row(reviews, monkeypatch):
@@ -178,14 +180,6 @@ def test_a_mistake_in_the_code_is_not_a_row(reviews, monkeypatch):
     monkeypatch.setattr(Classifier, "forward", mistaken)
     with pytest.raises(TypeError, match="not a tensor"):
         run([here("plain")], TINY, reviews["train"], steps=1, repeats=1)
-
-
-def test_compiled_rows_count_their_graphs(reviews, monkeypatch):
-    monkeypatch.setitem(OPTIONS, "default", {"backend": "eager"})
-    monkeypatch.setattr("rankbook.speed.ladder.reason_to_skip", lambda *_: None)
-    compiled = here("compile", batching="longest of all")
-    row = run([compiled], TINY, reviews["train"], repeats=1)[0]
-    assert (row["graphs"], row["recompiles"]) == (1, 0)
 
 
 def test_more_steps_than_samples_are_refused(reviews):
