@@ -1,7 +1,6 @@
 """WikiText-2 as one long row of token ids for each split, as the first original makes it."""
 
 import hashlib
-import os
 import tempfile
 import unicodedata
 import zlib
@@ -13,11 +12,10 @@ import torch
 from torch import Tensor
 
 from rankbook.data import embedded, hub
-from rankbook.data.sources import local_files, search
+from rankbook.data.sources import cache_folder, local_files, search
 from rankbook.data.tokens import RULES, Vocab, basic_english
 
 SPLITS = ("train", "valid", "test")
-CACHE = "RANKBOOK_CACHE"  # the variable that names another folder for the ids
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ def wikitext2() -> Corpus:
     when ids have to be made and ``tokenizers`` is not installed.
     """
     texts, source = search("WikiText-2", _from_folder, _from_hub, _from_python)
-    path = _cache_folder() / f"wikitext-2-{_fingerprint(texts)}.pt"
+    path = cache_folder() / f"wikitext-2-{_fingerprint(texts)}.pt"
     vocab, ids = _load(path) or _make(texts, path)
     return Corpus(vocab, *(ids[split].long() for split in SPLITS), source=source)
 
@@ -102,11 +100,6 @@ def _fingerprint(texts: dict[str, str]) -> str:
     for split in SPLITS:
         digest.update(hashlib.sha256(texts[split].encode()).digest())
     return digest.hexdigest()[:24]
-
-
-def _cache_folder() -> Path:
-    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rankbook"
-    return Path(os.environ.get(CACHE) or default).expanduser()
 
 
 def _load(path: Path) -> tuple[Vocab, dict[str, Tensor]] | None:

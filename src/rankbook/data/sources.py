@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TypeVar
 
 FOLDER = "RANKBOOK_DATA"  # the variable that names the reader's own data folder
+CACHE = "RANKBOOK_CACHE"  # the variable that names another folder for what was made of the data
 
 SHA256 = {
     "wikitext-2/train.txt": "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
@@ -127,3 +128,9 @@ def _checked(path: Path, expected: str) -> bytes:
             f"{found[:12]}, not {expected[:12]}; copy it again, or unset {FOLDER}."
         )
     return content
+
+
+def cache_folder() -> Path:
+    """Where ids are kept: ``$RANKBOOK_CACHE``, or ``~/.cache/rankbook``. It need not exist."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rankbook"
+    return Path(os.environ.get(CACHE) or default).expanduser()

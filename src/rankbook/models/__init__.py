@@ -1,7 +1,6 @@
 """The models that the book trains."""
 
-import importlib
-
+from rankbook.later import later
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise, preset
 
 # imported when asked for, as in rankbook.parallel: live ranks import this package early
@@ -12,12 +11,7 @@ _LATER = {
 }
 
 __all__ = ["TransformerConfig", "TransformerLM", "initialise", "preset", *_LATER]
-
-
-def __getattr__(name: str):
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = later(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

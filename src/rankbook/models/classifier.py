@@ -5,15 +5,14 @@ first token of a text, [CLS], is what the head looks at. Parameters are named as
 DistilBertForSequenceClassification, so that published weights fit.
 """
 
-import zlib
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from rankbook.models.attention import ATTENTION, Sequences, attend
+from rankbook.models.transformer import initialise
 
 
 @dataclass(frozen=True)
@@ -113,21 +112,9 @@ class Classifier(nn.Module):
         first = x[:, 0] if offsets is None else x[offsets[:-1]]
         return self.classifier(self.head_dropout(F.relu(self.pre_classifier(first))))
 
-    @torch.no_grad()
     def initialise(self, seed: int = 0) -> "Classifier":
-        """Fill all parameters as DistilBERT does, each by the seed and its own name; give itself.
-
-        So every rank gets the same values, on any device. Matrices are normal with standard
-        deviation 0.02, biases 0; normalisation starts with weights 1.
-        """
-        for name, parameter in self.named_parameters():
-            if parameter.dim() > 1:
-                # the CPU's generator on every device; it takes 32 bits, which a crc32 fills
-                generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
-                normal = torch.randn(parameter.shape, generator=generator, device="cpu")
-                parameter.copy_(0.02 * normal)
-            else:
-                parameter.fill_(1.0 if name.lower().endswith("norm.weight") else 0.0)
+        """Fill all parameters as DistilBERT does, with deviation 0.02, by `seed`; give itself."""
+        initialise(self, seed, std=0.02)
         return self
 
 

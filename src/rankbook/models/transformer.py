@@ -139,11 +139,12 @@ def sinusoids(length: int, d_model: int) -> torch.Tensor:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, seed: int) -> None:
+def initialise(model: nn.Module, seed: int, std: float | None = None) -> None:
     """Fill every parameter by a rule that knows only the seed and the parameter's name.
 
     So a stage that was made alone, on any device, holds exactly the whole model's values.
-    Matrices are normal with standard deviation 1/sqrt(columns); norms are 1, biases 0.
+    Matrices are normal with standard deviation `std`, 1/sqrt(columns) if None; norms are 1,
+    biases 0.
     Fills the positions too, which a model made on the meta device lacks.
     """
     for name, parameter in model.named_parameters():
@@ -151,7 +152,7 @@ def initialise(model: nn.Module, seed: int) -> None:
             # the CPU's generator on every device; it uses 32 bits of a seed, which a crc32 fills
             generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
             normal = torch.randn(parameter.shape, generator=generator, device="cpu")
-            parameter.copy_(normal * parameter.shape[1] ** -0.5)
+            parameter.copy_(normal * (std or parameter.shape[1] ** -0.5))
         else:
             parameter.fill_(1.0 if name.endswith("weight") else 0.0)
     for module in model.modules():

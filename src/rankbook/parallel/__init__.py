@@ -1,7 +1,6 @@
 """Where ranks run, and how they work together: placement, meshes, pipelines, data parallelism."""
 
-import importlib
-
+from rankbook.later import later
 from rankbook.parallel.placement import Placement, init, place
 
 # imported when asked for: torch's pipelining and DTensor take a second or two to import, and
@@ -44,12 +43,7 @@ _LATER = {
 }
 
 __all__ = ["Placement", "init", "place", *_LATER]
-
-
-def __getattr__(name: str):
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = later(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """Training faster, one factor at a time: sizes, data, recipes, and what measures them."""
 
-import importlib
+from rankbook.later import later
 
 # imported when asked for, as in rankbook.parallel; a name is never that of a file here, which
 # importing the file would put in its place
@@ -41,12 +41,7 @@ _LATER = {
 }
 
 __all__ = [*_LATER]
-
-
-def __getattr__(name: str):
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = later(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

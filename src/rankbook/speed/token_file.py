@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from rankbook.data.corpus import _cache_folder
-from rankbook.data.sources import SHA256, Absent, announce, local_files
+from rankbook.data.sources import SHA256, Absent, announce, cache_folder, local_files
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import Size
 
@@ -132,4 +131,4 @@ def _path(size: Size) -> Path | None:
     sums = [SHA256[name] for name in sorted(SHA256) if name.split("/")[0] in FOLDERS]
     decides = repr((FORMAT, sums, size.max_length, size.splits))
     name = hashlib.sha256(decides.encode()).hexdigest()[:24]
-    return _cache_folder() / f"imdb-{name}.npz"
+    return cache_folder() / f"imdb-{name}.npz"

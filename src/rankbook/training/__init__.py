@@ -1,6 +1,6 @@
 """Training: batches of a long text, one step, token-weighted losses, checkpoints."""
 
-import importlib
+from rankbook.later import later
 
 # imported when asked for, as in rankbook.parallel: some need torch's pipelining, which is slow
 _LATER = {
@@ -28,12 +28,7 @@ _LATER = {
 }
 
 __all__ = [*_LATER]
-
-
-def __getattr__(name: str):
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = later(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

@@ -192,7 +192,7 @@ def test_a_damaged_cache_is_made_again(monkeypatch, generated):
 
     monkeypatch.setattr(token_file, "local_files", lambda folder: ({}, folder))
     first = tokenised(SIZE)["train"]
-    (kept,) = token_file._cache_folder().iterdir()
+    (kept,) = token_file.cache_folder().iterdir()
     monkeypatch.setattr(module, "imdb", lambda: pytest.fail("it was kept"))
     assert torch.equal(tokenised(SIZE)["train"].ids, first.ids)
     kept.write_bytes(b"torn")
