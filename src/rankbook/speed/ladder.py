@@ -53,6 +53,8 @@ def run(
             row.take_turn(turn)
             if say:
                 say(row.said(turn, repeats))
+    for row in rows:
+        row.free()  # for what is measured next
     if accuracy is not None:
         for row in rows:
             row.train(splits, accuracy, say)
@@ -85,7 +87,6 @@ class _Row:
     def train(self, splits: dict[str, Reviews], epochs: int, say) -> None:
         """Train anew for `epochs`, and note how accurate that is."""
         if self.runs:
-            self.training = None  # the memory of the turns is free for this
             self._or_say_why_not(lambda: self._train(splits, epochs, say))
 
     def _train(self, splits: dict[str, Reviews], epochs: int, say) -> None:
@@ -141,10 +142,14 @@ class _Row:
         except (RuntimeError, MemoryError) as error:
             self.error = _sentence(self.recipe, self.size, error)
         if self.error:  # after the except clause: the traceback holds tensors until then
-            self.training = None
-            gc.collect()
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
+            self.free()
+
+    def free(self) -> None:
+        """Give the memory of the model and the optimizer back."""
+        self.training = None
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def said(self, turn: int, repeats: int) -> str:
         """A line on the last pass."""

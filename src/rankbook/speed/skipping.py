@@ -1,6 +1,5 @@
 """Which recipes a device cannot run, and why, in one sentence. Nothing is ever faked."""
 
-import functools
 import importlib.util
 import os
 import shutil
@@ -26,7 +25,7 @@ def _cpu(recipe: Recipe) -> str | None:
         return "pinned memory serves copies to a GPU; this is a CPU"
     if recipe.compile == "reduce-overhead":
         return "CUDA graphs need a GPU; this is a CPU"
-    if recipe.compile and not _compiler():
+    if recipe.compile and not _found("CXX", "g++"):  # what TorchInductor takes
         return "torch.compile needs a C++ compiler on a CPU, and none is installed"
     return None
 
@@ -37,13 +36,12 @@ def _gpu(recipe: Recipe, device: torch.device) -> str | None:
         return f"{recipe.precision} needs a GPU since Ampere; this is {name}"
     if recipe.compile and not importlib.util.find_spec("triton"):
         return "torch.compile needs Triton on a GPU, and it is not installed"
-    if recipe.compile and not _compiler():
+    if recipe.compile and not _found("CC", "gcc", "clang"):  # what Triton takes
         return "torch.compile needs a C compiler for its launchers, and none is installed"
     return None
 
 
-@functools.cache
-def _compiler() -> str | None:
-    """Path of the compiler that TorchInductor and Triton would take."""
-    names = (os.environ.get("CXX"), os.environ.get("CC"), "g++", "clang++", "gcc", "clang")
-    return next((path for name in names if name and (path := shutil.which(name))), None)
+def _found(variable: str, *names: str) -> str | None:
+    """Path of the compiler that `variable` names, or else of the first of `names` there is."""
+    wanted = [os.environ[variable]] if variable in os.environ else names
+    return next((path for name in wanted if (path := shutil.which(name))), None)

@@ -1,6 +1,7 @@
 """Rows in turns: the same samples, what is measured, what is skipped, and what fails alone."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from rankbook.speed.ladder import run
 from rankbook.speed.recipes import recipe
 from rankbook.speed.reviews import made_up
 from rankbook.speed.sizes import size
+from rankbook.speed.skipping import reason_to_skip
 
 TINY = size(
     "cpu",
@@ -92,6 +94,34 @@ def test_a_row_that_cannot_run_says_why(rows):
     row = rows["tf32"]
     assert row["skipped"] == "TF32 is a number format of GPUs since Ampere; this is a CPU"
     assert "seconds" not in row and "error" not in row
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tf32", "TF32 is a number format of GPUs"),
+        ("pinned", "pinned memory serves copies to a GPU"),
+        ("CUDA graphs", "CUDA graphs need a GPU"),
+        ("compile", "torch.compile needs a C\\+\\+ compiler"),
+        ("max-autotune", "torch.compile needs a C\\+\\+ compiler"),
+        ("lightning", "Lightning is not installed"),
+    ],
+)
+def test_what_a_bare_cpu_lacks_is_said(name, words, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+    assert re.match(words, reason_to_skip(here(name), "cpu"))
+    assert reason_to_skip(here("packed"), "cpu") is None
+
+
+def test_a_compiler_is_looked_for_where_torch_looks(monkeypatch, tmp_path):
+    own = tmp_path / "g++"
+    own.touch(mode=0o755)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert reason_to_skip(here("compile"), "cpu") is None
+    monkeypatch.setenv("CXX", str(tmp_path / "nothing"))
+    assert "C++ compiler" in reason_to_skip(here("compile"), "cpu")
 
 
 def test_the_switch_is_named_where_the_base_is_in_the_run(reviews):
