@@ -37,6 +37,7 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
+    torch.set_num_threads(options.threads or torch.get_num_threads())
     load = round(os.getloadavg()[0], 1)  # what else the machine did
     cores = len(os.sched_getaffinity(0))
     wide = size("cpu", **WIDE, samples=options.steps * 12)
@@ -75,12 +76,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--short", type=int, default=8, help="batches of a ladder pass (8)")
     parser.add_argument("--attention", choices=["eager", "sdpa"], default="sdpa",
                         help="of the padding rows (sdpa)")  # fmt: skip
+    parser.add_argument("--threads", type=int, help="of the process (one a core)")
     parser.add_argument("--no-accuracy", action="store_true", help="do not train to the end")
     options = parser.parse_args(arguments)
     if options.repeats < 3:
         parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
-    if min(options.steps, options.short) < 1:
-        parser.error("--steps and --short have to be 1 or more")
+    if min(options.steps, options.short, options.threads or 1) < 1:
+        parser.error("--steps, --short and --threads have to be 1 or more")
     return options
 
 

@@ -8,7 +8,6 @@ should run on the machine meanwhile.
 """
 
 import argparse
-import math
 import os
 import sys
 import tempfile
@@ -35,7 +34,7 @@ LOSSES = {"ddp-bf16": 2e-2}  # what the first losses may be off by; the others b
 WHAT = (
     "A training step of the size cpu (2 layers of width 128, packed reviews of IMDB, {batch} in "
     "all), {ranks} ranks of a thread each, or one process: milliseconds of the slowest rank, mean "
-    "of {steps} steps; MiB that a rank keeps; MiB that DDP sends in a step"
+    "of {steps} steps; MiB that the fullest rank keeps; MiB that DDP sends in a step"
 )
 
 
@@ -122,10 +121,16 @@ def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
             parts = MICROBATCHES if way in (NO_SYNC, SYNC) else 1
             ways[way, 1] = block(trained[way], batches, 1, parts)
     check(ways)
+    in_turn(ways, WARM_UP)
+    counted = {way: each.traffic for way, each in trained.items() if each.traffic}
+    for each in counted.values():
+        each.reset()
     seconds = in_turn(ways, options.repeats)
+    kept = fullest({way: vars(measured(each)) for way, each in trained.items()})
     if rank == 0:
-        found = {"seconds": seconds, "memory": {w: vars(measured(t)) for w, t in trained.items()}}
-        found["traffic"] = traffic(trained, options)
+        found = {"seconds": seconds, "memory": kept}
+        steps = options.steps * options.repeats
+        found["traffic"] = {w: (t.all_reduces / steps, t.bytes / steps) for w, t in counted.items()}
         found["parameters"] = sum(p.numel() for p in trained[ALONE].model.parameters())
         torch.save(found, Path(folder, "found"))
     dist.barrier()
@@ -173,26 +178,24 @@ def in_turn(ways: dict[tuple[str, int], Callable], repeats: int) -> dict[tuple, 
     """Seconds a step, until the slowest rank is done: all ways in turn, each time another first."""
     seconds = {key: [] for key in ways}
     keys = list(ways)
-    for repeat in range(-WARM_UP, repeats):
+    for repeat in range(repeats):
         first = repeat % len(keys)
         for key in keys[first:] + keys[:first]:
             dist.barrier()
             start = time.perf_counter()
             count = len(ways[key]())
             dist.barrier()
-            took = [math.nan if count == 0 else (time.perf_counter() - start) / count]
-            if repeat >= 0:
-                seconds[key].append(took[0])  # rank 0 has always worked
+            # rank 0 has always worked; what the others note of one process alone is not used
+            seconds[key].append((time.perf_counter() - start) / max(1, count))
     return seconds
 
 
-def traffic(trained: dict[str, OnRanks], options: argparse.Namespace) -> dict:
-    """All_reduces and bytes of a step, of the ways that count them, over all their steps."""
-    count = options.steps * (options.repeats + WARM_UP + 1)
+def fullest(kept: dict[str, dict]) -> dict[str, dict]:
+    """By way, what the rank keeps that keeps most: shares need not be equal."""
+    by_rank = [None] * dist.get_world_size()
+    dist.all_gather_object(by_rank, kept)
     return {
-        way: (round(t.traffic.all_reduces / count, 2), t.traffic.bytes / count)
-        for way, t in trained.items()
-        if t.traffic is not None
+        way: max((each[way] for each in by_rank), key=lambda b: sum(b.values())) for way in kept
     }
 
 

@@ -19,7 +19,7 @@ KEPT = {"parameters": 2**20, "gradients": 2**20, "state": 2**21, "buffers": 0}
     ("program", "line", "sentence"),
     [
         (speed, "--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        (speed, "--steps 0", "--steps and --short have to be 1 or more"),
+        (speed, "--steps 0", "--steps, --short and --threads have to be 1 or more"),
         (speed_many, "--repeats 1", "--repeats 1 gives no median and spread; use 3 or more"),
         (speed_many, "--ranks 1", "--ranks 1 has nobody to share with; use 2 or more"),
         (speed_many, "--batch 12", "--batch 12 is no multiple of 8, 2 ranks x 4 parts"),
