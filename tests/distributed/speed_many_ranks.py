@@ -38,18 +38,18 @@ def ddp_settings() -> dict:
 
 def lightning() -> dict:
     """Losses under Lightning: the Trainer on one device and on all, and Fabric's loop."""
-    stream = DataLoader([b.share(dist.get_rank(), dist.get_world_size()) for b in _batches()],
-                        batch_size=None)  # fmt: skip
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    stream = DataLoader([batch.share(rank, ranks) for batch in _batches()], batch_size=None)
     rank_losses = on_fabric(*_fresh(), stream, make_fabric())
     losses = torch.tensor(rank_losses)
     dist.all_reduce(losses)
     noisy = fit(*_fresh(), _batches(), epochs=2, checkpoint=True, log_every=1, deterministic=True)
     return {
         "plain": plain(*_fresh(), _batches(), "cpu"),
-        "fabric": (losses / dist.get_world_size()).tolist(),
+        "fabric": (losses / ranks).tolist(),
         "single": fit(*_fresh(), _batches()).losses,
         "files": fit(*_fresh(), _batches()).files,
-        "accumulated": fit(*_fresh(), _parts(), accumulate=3).losses,
+        "thirds": fit(*_fresh(), [p for b in _batches() for p in b.split(3)], accumulate=3).losses,
         "ddp": fit_on_ranks(_model(), _batches(), LR).losses,
         "fsdp2": fit_on_ranks(_model(), _batches(), LR, strategy="fsdp2").losses,
         "noisy": noisy.losses,

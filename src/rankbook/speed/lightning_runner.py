@@ -77,8 +77,8 @@ def fit(
         raise ValueError(
             "on a CPU Lightning trains in bf16-mixed instead of 16-mixed; ask for that"
         )
+    lightning = import_lightning()
     with quiet(), _same_algorithms(), tempfile.TemporaryDirectory() as folder:
-        lightning = import_lightning()
         module = _module(lightning, model, optimizer, log_every, shard)
         clock = _clock(lightning, device)
         settings = {"devices": 1} | trainer_settings

@@ -12,13 +12,13 @@ from rankbook.speed.many.on_ranks import OnRanks
 
 def make_fabric(device: torch.device | str = "cpu", precision: str = "32-true"):
     """Fabric with DDP on all ranks of the existing group. Raises ImportError without Lightning."""
+    import_lightning()
+    from lightning.fabric import Fabric
+    from lightning.fabric.strategies import DDPStrategy
+
+    from rankbook.speed.many.environment import on_group
+
     with quiet():
-        import_lightning()
-        from lightning.fabric import Fabric
-        from lightning.fabric.strategies import DDPStrategy
-
-        from rankbook.speed.many.environment import on_group
-
         fabric = Fabric(
             accelerator=torch.device(device).type,
             devices=dist.get_world_size(),
