@@ -147,8 +147,8 @@ class _Row:
     def free(self) -> None:
         """Give the memory of the model and the optimizer back."""
         self.training = None
-        gc.collect()
         if self.device.type == "cuda":
+            gc.collect()
             torch.cuda.empty_cache()
 
     def said(self, turn: int, repeats: int) -> str:
