@@ -193,7 +193,7 @@ def test_memory_of_a_rank_is_stacked():
 
 
 def test_scaling_says_the_efficiency():
-    figure = plots.scaling({"original": {1: 1 / 8.25, 4: 1 / 3.07}, "ddp": {1: 10, 2: 18}})
+    figure = plots.scaling({"original": {1: 1 / 8.25, 4: 1 / 3.07}, "ddp": {"1": 10, "2": 18}})
     (axes,) = figure.axes
     assert texts(axes) == ["90%", "67%"]
     ideal, original, ddp = axes.lines
