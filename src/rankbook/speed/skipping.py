@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import shutil
+import sysconfig
+from pathlib import Path
 
 import torch
 
@@ -27,7 +29,7 @@ def _cpu(recipe: Recipe) -> str | None:
         return "CUDA graphs need a GPU; this is a CPU"
     if recipe.compile and not _found("CXX", "g++"):  # what TorchInductor takes
         return "torch.compile needs a C++ compiler on a CPU, and none is installed"
-    return None
+    return _no_headers() if recipe.compile else None
 
 
 def _gpu(recipe: Recipe, device: torch.device) -> str | None:
@@ -38,7 +40,13 @@ def _gpu(recipe: Recipe, device: torch.device) -> str | None:
         return "torch.compile needs Triton on a GPU, and it is not installed"
     if recipe.compile and not _found("CC", "gcc", "clang"):  # what Triton takes
         return "torch.compile needs a C compiler for its launchers, and none is installed"
-    return None
+    return _no_headers() if recipe.compile else None
+
+
+def _no_headers() -> str | None:
+    if (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+        return None
+    return "torch.compile needs Python's headers (Debian and Ubuntu: python3-dev), not installed"
 
 
 def _found(variable: str, *names: str) -> str | None:

@@ -117,8 +117,11 @@ def test_what_a_bare_cpu_lacks_is_said(name, words, monkeypatch):
 def test_a_compiler_is_looked_for_where_torch_looks(monkeypatch, tmp_path):
     own = tmp_path / "g++"
     own.touch(mode=0o755)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert "Python's headers" in reason_to_skip(here("compile"), "cpu")
+    (tmp_path / "Python.h").touch()
     assert reason_to_skip(here("compile"), "cpu") is None
     monkeypatch.setenv("CXX", str(tmp_path / "nothing"))
     assert "C++ compiler" in reason_to_skip(here("compile"), "cpu")
