@@ -16,8 +16,9 @@ def scaling(rates: Mapping[str, Mapping[int, float]]) -> Figure:
     """Draw speed-up against ranks: one line a way, and dashed what would be ideal.
 
     rates: name to {ranks: samples (steps, epochs) a unit of time}, ranks as numbers or, as in
-    JSON, as text; what stands at the smallest number of ranks is each line's own measure. Beside every further point stands its efficiency,
-    the speed-up divided by the growth in ranks. Raises ValueError for a line of one point.
+    JSON, as text; what stands at the smallest number of ranks is each line's own measure. Beside
+    every further point stands its efficiency, the speed-up divided by the growth in ranks. Raises
+    ValueError for a line of one point.
     """
     rates = {name: {int(n): rate for n, rate in points.items()} for name, points in rates.items()}
     if not rates:
