@@ -27,12 +27,13 @@ def strategies() -> dict:
 
 
 def ddp_settings() -> dict:
-    """As `strategies`, of DDP with other settings, and ZeRO-1 with one large parameter."""
+    """As `strategies`, of DDP with other settings, and of a model that is mostly one parameter."""
     return {
         "no view": _train("ddp", as_view=False),
         "small buckets": _train("ddp", bucket_mb=0.01),
         "wide": _train("zero1", WIDE),
         "wide fsdp2": _train("fsdp2", WIDE),
+        "wide deepspeed2": _train("deepspeed2", WIDE),
     }
 
 
@@ -74,8 +75,8 @@ def _train(name: str, of=SMALL, **options) -> dict:
     trained = prepare(name, _model(of), LR, **options)
     losses = [trained.step(batch).item() for batch in _batches(of)]
     found = {"losses": losses, "bytes": vars(measured(trained))}
-    parameters = sum(p.numel() for p in _model(of).parameters())
-    found["parameters"] = parameters
+    sizes = [p.numel() for p in _model(of).parameters()]
+    found |= {"parameters": sum(sizes), "largest": max(sizes)}
     if not name.startswith("deepspeed"):
         found |= _accumulate(trained, of)
     trained.close()

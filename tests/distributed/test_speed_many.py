@@ -94,11 +94,10 @@ def test_memory_is_as_the_formula_says(strategy, ranks):
         expected = formula(strategy, found["parameters"], 2)
         for part in ("parameters", "state"):
             assert found["bytes"][part] == pytest.approx(getattr(expected, part), rel=0.02), part
-        gradients = found["bytes"]["gradients"] / expected.gradients
-        if strategy in ("deepspeed1", "deepspeed2"):  # a parameter on the border counts on both
-            assert 0.98 < gradients < 1.4
-        else:
-            assert gradients == pytest.approx(1, rel=0.02)
+        # a parameter on the border of two shards leaves its whole gradient on both
+        border = 4 * found["largest"] if strategy in ("deepspeed1", "deepspeed2") else 0
+        gradients = found["bytes"]["gradients"]
+        assert 0.98 * expected.gradients < gradients < 1.02 * expected.gradients + border
 
 
 def test_buffers(ranks):
@@ -110,7 +109,7 @@ def test_buffers(ranks):
         assert twice["bytes"]["buffers"] == 4 * twice["parameters"]
 
 
-def test_zero1_cuts_between_parameters(ranks):
+def test_a_large_parameter_is_not_cut_by_all(ranks):
     """The word embedding is most of this model, and all of its state lies on one rank."""
     wide = [rank["settings"]["wide"] for rank in ranks]
     most, least = sorted((Bytes(**found["bytes"]).state for found in wide), reverse=True)
@@ -120,6 +119,9 @@ def test_zero1_cuts_between_parameters(ranks):
     for rank in ranks:
         even = rank["settings"]["wide fsdp2"]
         assert even["bytes"]["state"] == pytest.approx(4 * even["parameters"], rel=0.02)
+        border = rank["settings"]["wide deepspeed2"]
+        assert border["bytes"]["gradients"] >= 4 * 3000 * 32  # more than the half of formula
+        assert border["bytes"]["state"] == pytest.approx(6 * border["parameters"], rel=0.02)
 
 
 def test_lightning_is_the_plain_loop(ranks, alone):

@@ -53,7 +53,9 @@ def formula(strategy: str, parameters: int, ranks: int) -> Bytes:
     Parts that are cut are cut evenly here; real ones are rounded up, or cut between parameters.
     Buffers are not in the formula: how large they are is a setting.
     Gradients are counted as the optimizer finds them: in DeepSpeed's stage 1 those of other
-    ranks' shards exist until backward ends. Raises ValueError for an unknown strategy.
+    ranks' shards exist until backward ends, and in its stages 1 and 2 a parameter that lies on the
+    border of two shards leaves its whole gradient on both ranks. Raises ValueError for an unknown
+    strategy.
     """
     if strategy not in _SHARDED:
         raise ValueError(f"strategy {strategy!r} is unknown; use {', '.join(_SHARDED)}")
