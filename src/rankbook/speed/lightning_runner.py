@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from rankbook.speed.batches import Batch
+from rankbook.speed.measure import now
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -191,18 +192,12 @@ def _clock(lightning, device: torch.device):
 
         def on_train_batch_start(self, trainer, module, batch, number) -> None:
             if not self.start:
-                self.start = _now(device)
+                self.start = now(device)
 
         def on_train_end(self, trainer, module) -> None:
-            self.end = _now(device)
+            self.end = now(device)
 
     return Clock()
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)  # what was only started has to be done
-    return time.perf_counter()
 
 
 def _logger(folder: str):
