@@ -30,7 +30,8 @@ WHAT = (
     "Training a film review classifier on IMDB, texts cut at 512 tokens, batches of 12; seconds "
     "of a pass. First {steps} batches of a model of 3 layers of width 256 in four ways of batching "
     "(arithmetic: what is computed for each FLOP of the real tokens; recovered: the share of the "
-    "padding's cost), then the ladder of the size cpu, 2 layers of width 128, on {short} batches"
+    "padding's cost), then the ladder of the size cpu, {layers} layers of width {width}, on "
+    "{short} batches"
 )
 
 
@@ -53,7 +54,10 @@ def main(arguments: list[str] | None = None) -> None:
         accuracy=None if options.no_accuracy else usual.epochs,
         say=lambda line: print(line, flush=True),
     )
-    what = WHAT.format(steps=options.steps, short=options.short)
+    model = usual.model
+    what = WHAT.format(
+        steps=options.steps, short=options.short, layers=model.layers, width=model.d_model
+    )
     table = [pad | {"recovered": f"{pad['recovered']:.1%}"} for pad in pads]
     about = {"kind": "CPU", "load": load, "threads": torch.get_num_threads(), "goal": GOAL}
     path = write(
