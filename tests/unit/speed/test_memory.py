@@ -6,7 +6,6 @@ from torch import nn
 
 from rankbook.speed import made_up, make_batch, size
 from rankbook.speed.many import STRATEGIES, prepare
-from rankbook.speed.many.curves import curve
 from rankbook.speed.many.memory import Bytes, formula, measured, storages
 from rankbook.speed.many.scaling import ORIGINAL, efficiency, speed_up, steps_per_epoch
 from rankbook.speed.start import started
@@ -76,17 +75,6 @@ def test_the_original_takes_a_quarter_of_the_steps():
     assert steps_per_epoch(samples, batch, drop_last=True) == 2916  # as its log counts them
     assert steps_per_epoch(samples, batch, ranks=4, drop_last=True) == 729
     assert steps_per_epoch(samples, batch) == 2917
-
-
-def test_a_fourfold_batch_is_another_training():
-    reviews = made_up(96, SMALL)
-    one, four = curve(SMALL, reviews, epochs=3), curve(SMALL, reviews, ranks=4, epochs=3)
-    assert (len(one.losses), len(four.losses)) == (24, 6)
-    assert one.samples[:3] == [0, 12, 24] and four.samples == [0, 48, 96, 144, 192, 240]
-    # the first steps of both see the same weights, and the same samples in the same order
-    assert four.losses[0] == pytest.approx(curve(SMALL, reviews, 4, 2.0).losses[0], abs=1e-6)
-    assert abs(sum(one.losses[-4:]) / 4 - four.losses[-1]) > 1e-3
-    assert curve(SMALL, reviews, epochs=3).losses == one.losses
 
 
 def test_an_unknown_strategy_is_one_sentence():
