@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import record, speed, speed_many
+from benchmarks import padding, record, speed, speed_many
 from rankbook.speed import recipes
 from rankbook.speed.many import STRATEGIES
 from rankbook.speed.reviews import made_up
@@ -19,7 +19,9 @@ KEPT = {"parameters": 2**20, "gradients": 2**20, "state": 2**21, "buffers": 0}
     ("program", "line", "sentence"),
     [
         (speed, "--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        (speed, "--steps 0", "--steps, --short and --threads have to be 1 or more"),
+        (speed, "--steps 0", "--steps 0 times nothing; use 1 or more"),
+        (padding, "--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
+        (padding, "--steps 0", "--steps 0 times nothing; use 1 or more"),
         (speed_many, "--repeats 1", "--repeats 1 gives no median and spread; use 3 or more"),
         (speed_many, "--ranks 1", "--ranks 1 has nobody to share with; use 2 or more"),
         (speed_many, "--batch 12", "--batch 12 is no multiple of 8, 2 ranks x 4 parts"),
@@ -38,21 +40,22 @@ def tiny(monkeypatch, tmp_path):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     monkeypatch.setitem(SIZES, "cpu", size("cpu", **TINY, samples=36, validation=4, test=4))
-    monkeypatch.setattr(speed, "WIDE", {})
+    monkeypatch.setattr(padding, "WIDE", {})
 
     def tokenised(of_size):
         return {name: made_up(count, of_size) for name, count in of_size.splits.items()}
 
     monkeypatch.setattr(speed, "tokenised", tokenised)
+    monkeypatch.setattr(padding, "tokenised", tokenised)
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(speed, "ladder", lambda name: recipes.ladder(name)[:2])
     yield tmp_path
     torch.set_num_threads(threads)
 
 
-def test_the_result_has_padding_and_ladder(tiny):
-    speed.main(["--repeats", "3", "--steps", "3", "--short", "1", "--no-accuracy"])
-    (path,) = tiny.glob("speed-cpu-*.json")
+def test_padding_is_held_against_its_arithmetic(tiny):
+    padding.main(["--repeats", "3", "--steps", "3"])
+    (path,) = tiny.glob("speed-padding-cpu-*.json")
     result = json.loads(path.read_text("utf-8"))
     ways = {row["batching"]: row for row in result["padding"]}
     assert list(ways) == ["longest of all", "longest of batch", "bucketed", "packed"]
@@ -62,17 +65,23 @@ def test_the_result_has_padding_and_ladder(tiny):
     limit = first["median"] / first["arithmetic"]
     share = (first["median"] - packed["median"]) / (first["median"] - limit)
     assert packed["recovered"] == pytest.approx(share, abs=0.05)
+
+
+def test_the_ladder_is_flat_rows_and_whole_ones(tiny):
+    speed.main(["--repeats", "3", "--steps", "1", "--no-accuracy"])
+    (path,) = tiny.glob("speed-cpu-*.json")
+    result = json.loads(path.read_text("utf-8"))
     assert [row["name"] for row in result["ladder"]] == ["plain", "seldom"]
-    assert len(result["rows"]) == 6
+    assert len(result["rows"]) == 2
     assert all(
         not isinstance(value, dict | list) for row in result["rows"] for value in row.values()
     )
 
 
-def test_a_way_that_did_not_run_is_not_left_out(tiny, monkeypatch):
-    monkeypatch.setattr(speed, "run", lambda *_, **__: [{"name": "packed", "error": "no memory"}])
+def test_a_way_that_did_not_run_is_not_left_out(monkeypatch):
+    monkeypatch.setattr(padding, "run", lambda *_, **__: [{"name": "packed", "error": "no memory"}])
     with pytest.raises(RuntimeError, match="packed did not run"):
-        speed.padding_rows(size("cpu"), made_up(4, size("cpu")), 3)
+        padding.timed(size("cpu"), made_up(4, size("cpu")), 3)
 
 
 def test_ways_are_compared_with_one_process():
