@@ -52,7 +52,7 @@ def _table(rows: list[dict]) -> str:
 
 
 def _cell(row: dict, column: str) -> str:
-    if column == "median":
+    if column == "median" and "median" in row:
         return f"**{row['median']:g}** ({row['p10']:g} to {row['p90']:g})"
     return str(row.get(column, ""))
 
