@@ -23,6 +23,8 @@ from tests.live.torchrun_cells import (
 
 SLEEP = "print('go')\ntime.sleep(600)"
 CHILD = "import subprocess; subprocess.Popen(['sleep', '600'])\n"
+# Rank 1 can be done with init_process_group while others still connect: it gives them time.
+THEN = "if rank == 1: time.sleep(0.5); "
 REDUCE = "\ndist.all_reduce(ones)"  # where the others wait
 
 
@@ -76,7 +78,7 @@ def test_the_rank_that_raised_is_named_first(notebook, options):
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_a_rank_that_dies_is_named_first(notebook, death, sentence, world_size):
     result = launch(
-        notebook, f"--nproc-per-node {world_size}", f"{GROUP}if rank == 1: {death}{REDUCE}"
+        notebook, f"--nproc-per-node {world_size}", f"{GROUP}{THEN}{death}{REDUCE}"
     )
     assert result.error.startswith(f"CellFailed: {sentence}"), result.error
     # Rank 0 sees the connection break, or torchrun ends it before that.
@@ -86,7 +88,7 @@ def test_a_rank_that_dies_is_named_first(notebook, death, sentence, world_size):
 
 
 def test_a_killed_rank_is_named_first_when_cold(notebook):
-    program = GROUP + "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)" + REDUCE
+    program = GROUP + THEN + "os.kill(os.getpid(), signal.SIGKILL)" + REDUCE
     result = launch(notebook, "--nproc-per-node 2 --cold", program)
     assert result.error.startswith("CellFailed: rank 1 was killed by SIGKILL"), result.error
 
