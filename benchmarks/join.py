@@ -20,7 +20,7 @@ from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.record import summary, write
+from benchmarks.record import check_repeats, summary, write
 from rankbook.training import lockstep
 
 WIDTHS = (64, 512)  # of three layers
@@ -58,8 +58,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.ranks < 2:
         parser.error(f"--ranks {options.ranks} has nobody to wait for; use 2 or more")
-    if options.repeats < 3:
-        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    check_repeats(parser, options.repeats)
     return options
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 
-from benchmarks.record import summary, write
+from benchmarks.record import check_repeats, summary, write
 from rankbook.data import Reader, ShardedLines
 
 ORIGINAL, OURS, SHUFFLED = "readline from the start", "byte ranges", "byte ranges, shuffled"
@@ -63,8 +63,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--folder", type=Path, help="where the file is made, and removed")
     options = parser.parse_args(arguments)
-    if options.repeats < 3:
-        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    check_repeats(parser, options.repeats)
     if min(options.megabytes, options.ranks, options.workers) <= 0:
         parser.error("--megabytes, --ranks and --workers have to be more than 0")
     if options.folder and not options.folder.is_dir():

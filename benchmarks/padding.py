@@ -12,7 +12,7 @@ import statistics
 
 import torch
 
-from benchmarks.record import write
+from benchmarks.record import check_repeats, write
 from rankbook.plots.padding import recovered
 from rankbook.speed.batches import WAYS, padding
 from rankbook.speed.ladder import run
@@ -59,8 +59,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=36, help="batches of a pass (36)")
     parser.add_argument("--attention", choices=["eager", "sdpa"], default="sdpa", help="(sdpa)")
     options = parser.parse_args(arguments)
-    if options.repeats < 3:
-        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    check_repeats(parser, options.repeats)
     if options.steps < 1:
         parser.error(f"--steps {options.steps} times nothing; use 1 or more")
     return options

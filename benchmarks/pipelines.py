@@ -18,7 +18,7 @@ import torch
 import torch.multiprocessing as mp
 
 from benchmarks.pipelines_gpu import measure_gpu
-from benchmarks.record import summary, write
+from benchmarks.record import check_repeats, summary, write
 
 ROWS, WINDOW, MICROBATCHES = 16, 32, (4, 8, 16)
 SIZES = {"vocab_size": 1024, "d_model": 256, "d_hidden": 1024, "heads": 4, "layers": 8}
@@ -57,8 +57,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--peak", type=float, metavar="TFLOPS", help="the card's dense bfloat16 peak, if unknown"
     )
     options = parser.parse_args(arguments)
-    if options.repeats is not None and options.repeats < 3:
-        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    if options.repeats is not None:
+        check_repeats(parser, options.repeats)
     if options.peak is not None and not options.gpu:
         parser.error("--peak is that of a GPU; use it with --gpu")
     if options.gpu and not torch.cuda.is_available():

@@ -1,5 +1,6 @@
 """Where a benchmark's figures go: book/results/NAME.json, with what, where, when and how."""
 
+import argparse
 import datetime
 import importlib.metadata
 import json
@@ -20,6 +21,12 @@ def machine() -> str:
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"
     return f"{len(os.sched_getaffinity(0))} CPU cores, {platform.machine()}"
+
+
+def check_repeats(parser: argparse.ArgumentParser, repeats: int) -> None:
+    """End the program with one sentence if `repeats` are too few for a median and a spread."""
+    if repeats < 3:
+        parser.error(f"--repeats {repeats} gives no median and spread; use 3 or more")
 
 
 def summary(seconds: list[float], unit: float = 1000.0) -> dict:

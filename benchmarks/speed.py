@@ -12,7 +12,7 @@ import os
 
 import torch
 
-from benchmarks.record import write
+from benchmarks.record import check_repeats, write
 from rankbook.programs.speed_record import flat
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import ladder
@@ -60,8 +60,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=8, help="batches of a pass (8)")
     parser.add_argument("--no-accuracy", action="store_true", help="do not train to the end")
     options = parser.parse_args(arguments)
-    if options.repeats < 3:
-        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    check_repeats(parser, options.repeats)
     if options.steps < 1:
         parser.error(f"--steps {options.steps} times nothing; use 1 or more")
     return options

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from benchmarks.record import summary, write
+from benchmarks.record import check_repeats, summary, write
 from rankbook.speed.batches import Batch, loader
 from rankbook.speed.many import STRATEGIES, OnRanks, prepare
 from rankbook.speed.many.memory import formula, measured
@@ -65,8 +65,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.ranks < 2:
         parser.error(f"--ranks {options.ranks} has nobody to share with; use 2 or more")
-    if options.repeats < 3:
-        parser.error(f"--repeats {options.repeats} gives no median and spread; use 3 or more")
+    check_repeats(parser, options.repeats)
     if options.batch % (options.ranks * MICROBATCHES):
         parser.error(f"--batch {options.batch} is no multiple of {options.ranks * MICROBATCHES}, "
                      f"{options.ranks} ranks x {MICROBATCHES} parts")  # fmt: skip

@@ -77,9 +77,7 @@ def test_the_rank_that_raised_is_named_first(notebook, options):
 )
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_a_rank_that_dies_is_named_first(notebook, death, sentence, world_size):
-    result = launch(
-        notebook, f"--nproc-per-node {world_size}", f"{GROUP}{THEN}{death}{REDUCE}"
-    )
+    result = launch(notebook, f"--nproc-per-node {world_size}", f"{GROUP}{THEN}{death}{REDUCE}")
     assert result.error.startswith(f"CellFailed: {sentence}"), result.error
     # Rank 0 sees the connection break, or torchrun ends it before that.
     assert re.search("rank 0 (stopped|was) in all_reduce, cell line 6", result.error)

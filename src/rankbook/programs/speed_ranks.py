@@ -1,15 +1,15 @@
 """One recipe on all ranks of torchrun: the global batch shared out by a strategy, and timed."""
 
 import argparse
-import statistics
 from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
 
 from rankbook.speed.batches import Batch
-from rankbook.speed.loop import loader_of, now
+from rankbook.speed.loop import loader_of
 from rankbook.speed.many import OnRanks, prepare
+from rankbook.speed.measure import now, spread
 from rankbook.speed.precision import autocast, matmuls
 from rankbook.speed.recipes import Recipe, changed, recipe
 from rankbook.speed.reviews import Reviews
@@ -31,8 +31,7 @@ def on_ranks(options: argparse.Namespace, reviews: Reviews, device: torch.device
     train = reviews.first(options.samples)
     batches = list(loader_of(only, options.size, train, seed=options.seed))
     losses, seconds = one_pass(trained, only, batches)
-    times = sorted(one_pass(trained, only, batches)[1] for _ in range(options.repeats))
-    median, tenth = statistics.median(times), len(times) // 10
+    times = spread(one_pass(trained, only, batches)[1] for _ in range(options.repeats))
     tokens = sum(batch.tokens for batch in batches)
     base = recipe(only.base, options.size.name) if only.base else only
     return {
@@ -48,10 +47,10 @@ def on_ranks(options: argparse.Namespace, reviews: Reviews, device: torch.device
         "steps": len(batches),
         "tokens": tokens,
         "repeats": options.repeats,
-        "seconds": {"median": median, "p10": times[tenth], "p90": times[-1 - tenth]},
+        "seconds": times,
         "warm_up_s": seconds,
-        "samples_per_s": options.samples / median,
-        "tokens_per_s": tokens / median,
+        "samples_per_s": options.samples / times["median"],
+        "tokens_per_s": tokens / times["median"],
         "memory": bytes_of(trained),
         "losses": losses,
         "weights": source,

@@ -9,7 +9,7 @@ import torch
 from rankbook.speed.batches import Batch
 from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of, train
-from rankbook.speed.measure import PeakMemory, matmul_peak, state_bytes, step_flop
+from rankbook.speed.measure import PeakMemory, matmul_peak, spread, state_bytes, step_flop
 from rankbook.speed.recipes import Recipe, changed
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.runners import runner
@@ -169,9 +169,9 @@ class _Row:
         return row | self._timed() | self.facts
 
     def _timed(self) -> dict:
-        done, times = self.turns or [self.first], sorted(t.seconds for t in self.turns)
-        times = times or [self.first.seconds]
-        tenth, median = len(times) // 10, statistics.median(times)
+        done = self.turns or [self.first]
+        times = spread(turn.seconds for turn in done)
+        median = times["median"]
         flop = step_flop(self.size.model, self.reviews.lengths)
         peak = matmul_peak(self.recipe.precision, self.device)
         return {
@@ -180,7 +180,7 @@ class _Row:
             "tokens": done[0].tokens,
             "computed": statistics.mean(turn.computed for turn in done),
             "repeats": len(self.turns),
-            "seconds": {"median": median, "p10": times[tenth], "p90": times[-1 - tenth]},
+            "seconds": times,
             "samples_per_s": done[0].samples / median,
             "tokens_per_s": done[0].tokens / median,
             "first_s": self.first.seconds,

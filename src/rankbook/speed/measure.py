@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import functools
+import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -59,6 +60,13 @@ def now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+def spread(seconds: Iterable[float]) -> dict[str, float]:
+    """The ``median`` of repeated times, and the 10th and 90th percentile: ``p10``, ``p90``."""
+    times = sorted(seconds)
+    tenth = len(times) // 10
+    return {"median": statistics.median(times), "p10": times[tenth], "p90": times[-1 - tenth]}
 
 
 def state_bytes(training: "Training") -> dict[str, int]:
