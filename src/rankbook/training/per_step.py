@@ -9,6 +9,7 @@ Source: torchft 0.2, https://docs.pytorch.org/torchft
 """
 
 import io
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,8 @@ def replica(
     os.environ.setdefault("RUST_LOG", "warn")
     import torchft.manager
     from torchft import Manager, ProcessGroupGloo
+
+    logging.getLogger("torchft.manager").setLevel(logging.ERROR)  # it misses NCCL at each change
 
     def load(state: dict) -> None:
         model.load_state_dict(state["model"])
