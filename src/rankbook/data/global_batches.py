@@ -121,7 +121,14 @@ def load_shares(
     """
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    options = {"collate_fn": collate_share, "worker_init_fn": begin_worker} | options
+    # a loader that begins draws a number: from its own generator, or dropout would be another
+    # after a restart
+    own = torch.Generator().manual_seed(batches.seed)
+    options = {
+        "collate_fn": collate_share,
+        "worker_init_fn": begin_worker,
+        "generator": own,
+    } | options
     with warnings.catch_warnings():  # torchdata 0.11 calls what torch 2.13 calls deprecated
         warnings.filterwarnings("ignore", ".*set_vital.*")
         return StatefulDataLoader(dataset, batch_sampler=batches, num_workers=workers, **options)

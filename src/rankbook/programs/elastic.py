@@ -26,14 +26,15 @@ from rankbook.programs.report import fail
 from rankbook.training.elastic import (
     CheckpointError,
     Checkpoints,
+    Events,
+    Notice,
     capture,
+    elastic_step,
     load_newest,
     restore,
     save_together,
 )
-from rankbook.training.elastic.events import Events
-from rankbook.training.elastic.notice import Notice
-from rankbook.training.elastic.step import elastic_step
+from rankbook.training.elastic.random_state import seed_from
 
 AGENT = "RANKBOOK_AGENT"  # set where a notebook's agent started us: it has seen to our end
 
@@ -97,9 +98,10 @@ def prepare(options: argparse.Namespace) -> Run:
     run = Run(options, make_task(options, device), checkpoints, events)
     if dist.is_initialized():
         run.rank, run.world_size = dist.get_rank(), dist.get_world_size()
-    events.constant["attempt"] = agree(uuid.uuid4().hex[:12])
+    attempt = agree(uuid.uuid4().hex[:12])
+    events.constant |= {"rank": run.rank, "world_size": run.world_size, "attempt": attempt}
     checkpoints.say = run.pass_over
-    torch.manual_seed(options.seed * 65_537 + run.rank)  # dropout, until a checkpoint says more
+    seed_from({"seed": options.seed}, run.rank)  # dropout, until a checkpoint says more
     resume(run)
     run.loader = load(run)
     return run
@@ -221,7 +223,7 @@ def lose(run: Run, error: RuntimeError) -> NoReturn:
     """
     if not (isinstance(error, dist.DistError) or "gloo" in str(error)):
         raise error
-    why = str(error).splitlines()[0]
+    why = str(error).splitlines()[0].split(". This is typically")[0]
     run.events.write("leave", step=run.step, why=why)
     print(
         f"elastic, rank {run.rank}: lost another rank in step {run.step + 1}: {why}",

@@ -45,7 +45,7 @@ class Notice:
         dist.all_reduce(flag, dist.ReduceOp.MAX, group)
         return bool(flag)
 
-    def leave(self, wait: float = 5.0) -> NoReturn:
+    def leave(self, wait: float = 2.0) -> NoReturn:
         """End this process when all is saved; never with status 0, which says that the job is done.
 
         Who got a signal ends by it. Who has only heard of another's waits up to `wait` seconds for
