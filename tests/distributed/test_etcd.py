@@ -1,0 +1,98 @@
+"""The first of two nodes dies with all that is on it: what a store elsewhere is worth."""
+
+import time
+
+import pytest
+
+from rankbook.live import etcd
+from rankbook.live.torchrun.launch import Launch, Order
+from rankbook.live.torchrun.session import Torchrun
+from rankbook.training.elastic.events import audit, losses, read_events
+
+QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=60"
+OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf", QUICK]
+PROGRAM = "import sys\nfrom rankbook.programs.elastic import main\nmain(sys.argv[1:])\n"
+SAMPLES, STEPS = 64, 40
+
+pytestmark = pytest.mark.skipif(bool(etcd.why_not()), reason=etcd.why_not())
+
+
+class Nodes:
+    """Two nodes that train: `first` hosts the rendezvous where no server does."""
+
+    def __init__(self, torchrun: Torchrun, folder, rendezvous: list[str]):
+        self._torchrun, self._folder, self._rendezvous = torchrun, folder, rendezvous
+
+    def start(self, name: str) -> Launch:
+        program = ["--checkpoint", str(self._folder / "kept"), "--save-every", "2",
+                   "--events", str(self._folder / "events"), "--steps", str(STEPS),
+                   "--samples", str(SAMPLES), "--pace", "0.1"]  # fmt: skip
+        order = Order([*OPTIONS, *self._rendezvous], program, name)
+        self._torchrun.run_node(order, PROGRAM, print, background=True)
+        return self._torchrun.node(name)
+
+    def steps(self) -> list[dict]:
+        return [e for e in self.events() if e["event"] == "step"]
+
+    def events(self) -> list[dict]:
+        path = self._folder / "events"
+        return read_events(path) if path.exists() else []
+
+    def lose_the_first(self) -> Launch:
+        """Start both, and kill the first with its worker after they made steps together."""
+        first = self.start("first")
+        until(self.steps, first)
+        second = self.start("second")
+        until(lambda: any(s["world_size"] == 2 and s["step"] > 6 for s in self.steps()), second)
+        self._torchrun.kill("first", 9)  # its worker ends with it
+        until(lambda: not second.running or self.steps()[-1]["step"] == STEPS)
+        assert until(lambda: not second.running)
+        return second
+
+
+@pytest.fixture
+def torchrun():
+    torchrun = Torchrun()
+    yield torchrun
+    torchrun.close()
+
+
+def test_with_c10d_the_job_ends_with_the_first_node(torchrun, tmp_path):
+    nodes = Nodes(torchrun, tmp_path, [])
+    survivor = nodes.lose_the_first()
+    assert survivor.code == 1
+    why = "RendezvousConnectionError: The connection to the C10d store has failed"
+    assert survivor.trouble.startswith(why)
+    assert nodes.steps()[-1]["step"] < STEPS
+
+
+def test_with_etcd_the_survivor_goes_on_alone(torchrun, tmp_path):
+    with etcd.server() as endpoint:
+        there = ["--rdzv-backend", "etcd-v2", "--rdzv-endpoint", endpoint, "--rdzv-id", "job"]
+        nodes = Nodes(torchrun, tmp_path, there)
+        survivor = nodes.lose_the_first()
+    assert survivor.code == 0, survivor.agent_failure
+    last = nodes.steps()[-1]
+    assert (last["step"], last["world_size"], last["rank"]) == (STEPS, 1, 0)
+    resumed = [e for e in nodes.events() if e["event"] == "resume"][-1]
+    assert resumed["world_size"] == 1 and resumed["step"] >= 6, "from the checkpoint, not anew"
+    assert sorted(losses(nodes.events())) == list(range(1, STEPS + 1))
+    epochs = audit(nodes.events(), SAMPLES)
+    assert len(epochs) == STEPS * 16 // SAMPLES
+    assert all(seen.exactly_once for seen in epochs.values())
+
+
+def test_a_server_that_cannot_start_says_why(monkeypatch):
+    monkeypatch.setattr(etcd, "_command", lambda *_: ["etcd", "--data-dir", "/dev/null/data"])
+    with pytest.raises(RuntimeError, match=r"(?s)etcd did not start.*/dev/null"), etcd.server():
+        pass
+
+
+def until(happened, launch: Launch | None = None, seconds: float = 120) -> bool:
+    """True when it happens; fails at the deadline, or when `launch` ends before."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "not in time"
+        assert launch is None or launch.running, launch.agent_failure
+        time.sleep(0.05)
+    return True
