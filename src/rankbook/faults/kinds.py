@@ -1,0 +1,198 @@
+"""What can go wrong, one function a kind: each makes it happen to a job that trains."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from rankbook.faults.disk import SmallDisk
+from rankbook.faults.job import Job, Stuck
+from rankbook.training.elastic import Checkpoints
+
+NAMES = ("a", "b", "c")
+BRIEFLY = 0.4  # seconds that a worker is stopped and nobody misses it
+
+
+class Blow(NamedTuple):
+    """When it struck (unix seconds), which step shows that the job is over it, what else shows.
+
+    over: whether an event is of a process that can only step when it is over. sign: the name of
+    an event that has to come, or "".
+    """
+
+    time: float
+    over: Callable[[dict], bool]
+    sign: str = ""
+
+
+@dataclass
+class Victim:
+    """A job in training as the faults see it.
+
+    start: starts so many agents of it anew, as a scheduler does when all have ended. timeout:
+    seconds after which a rank gives up waiting for another. disk: where the checkpoints are, if
+    it can be filled.
+    """
+
+    job: Job
+    start: Callable[[int], None]
+    checkpoints: Path
+    timeout: float
+    disk: SmallDisk | None = None
+
+    def guest(self, draw: float) -> str:
+        """A node that does not host the store."""
+        return choose([node for node in self.job.running if node != self.job.host], draw)
+
+    def signal_worker(self, signum: int, draw: float) -> int:
+        """Send a signal to some worker; return its process id."""
+        while True:
+            alive = self.job.wait("a worker that runs", self.job.alive)
+            # it may end by itself in this moment, when the job still recovers from something
+            with contextlib.suppress(KeyError, ProcessLookupError):
+                return self.job.signal_worker(choose(sorted(alive), draw), signum)
+
+    def renewed(self, sign: str = "") -> Blow:
+        """A blow that falls now, and ends all workers: others step when the job is over it."""
+        old = {event["pid"] for event in self.job.read()} | set(self.job.alive().values())
+        return Blow(time.time(), lambda event: event["pid"] not in old, sign)
+
+    def wait_event(self, name: str, after: float) -> dict:
+        """The first event `name` later than `after` (unix seconds)."""
+        return self.job.wait(
+            f"the event {name!r}",
+            lambda: next(
+                (e for e in self.job.events if e["event"] == name and e["time"] > after), None
+            ),
+        )
+
+
+def choose(some: list, draw: float):
+    """One of `some`, by a number in [0, 1). Raises Stuck if nothing is left."""
+    if not some:
+        raise Stuck("nothing is left that this could happen to")
+    return some[int(draw * len(some))]
+
+
+def worker_killed(victim: Victim, draw: float) -> Blow:
+    """SIGKILL to a worker, as when memory runs out."""
+    blow = victim.renewed()
+    victim.signal_worker(signal.SIGKILL, draw)
+    return blow
+
+
+def worker_terminated(victim: Victim, draw: float) -> Blow:
+    """SIGTERM to a worker."""
+    blow = victim.renewed()
+    victim.signal_worker(signal.SIGTERM, draw)
+    return blow
+
+
+def worker_paused_briefly(victim: Victim, draw: float) -> Blow:
+    """SIGSTOP, and SIGCONT so soon that nobody gives up: it goes on itself."""
+    began, pid = time.time(), _pause(victim, draw, BRIEFLY)
+    return Blow(began, lambda event: event["pid"] == pid)
+
+
+def worker_paused_long(victim: Victim, draw: float) -> Blow:
+    """SIGSTOP until the others have given up, then SIGCONT, if it still lives."""
+    alone = len(victim.job.alive()) == 1  # then nobody misses it
+    blow = victim.renewed()
+    pid = _pause(victim, draw, victim.timeout + 1.0)
+    return Blow(blow.time, lambda event: event["pid"] == pid) if alone else blow
+
+
+def agent_killed(victim: Victim, draw: float) -> Blow:
+    """SIGKILL to an agent; its workers end with it."""
+    blow = victim.renewed()
+    victim.job.signal_agent(victim.guest(draw), signal.SIGKILL)
+    return blow
+
+
+def node_killed(victim: Victim, draw: float) -> Blow:
+    """SIGKILL to an agent and to its workers at once."""
+    blow = victim.renewed()
+    victim.job.kill_node(victim.guest(draw))
+    return blow
+
+
+def node_joins(victim: Victim, draw: float) -> Blow:
+    """One more agent: over when it takes part."""
+    began = time.time()
+    name = choose([name for name in NAMES if name not in victim.job.running], draw)
+    victim.job.start(name)
+    return Blow(began, lambda event: event["node"] == name)
+
+
+def node_leaves(victim: Victim, draw: float) -> Blow:
+    """SIGTERM to an agent, as when a machine is wanted back."""
+    blow = victim.renewed()
+    victim.job.signal_agent(victim.guest(draw), signal.SIGTERM)
+    return blow
+
+
+def store_host_killed(victim: Victim, draw: float) -> Blow:
+    """SIGKILL to the agent that hosts the store: that ends the job, which is started anew."""
+    nodes, blow = len(victim.job.running), victim.renewed()
+    victim.job.signal_agent(victim.job.host, signal.SIGKILL)
+    victim.job.finish()
+    victim.start(nodes)
+    return blow
+
+
+def everything_killed(victim: Victim, draw: float) -> Blow:
+    """The power goes; the job is started anew."""
+    nodes, blow = victim.job.running, victim.renewed()
+    for node in nodes:
+        victim.job.kill_node(node)
+    victim.job.finish()
+    victim.start(len(nodes))
+    return blow
+
+
+def disk_full(victim: Victim, draw: float) -> Blow:
+    """No room for a checkpoint; in half of the cases a worker dies before there is some again."""
+    began = time.time()
+    victim.disk.fill()
+    try:
+        victim.wait_event("save failed", began)
+        if draw >= 0.5:
+            return Blow(time.time(), lambda event: True)
+        blow = victim.renewed()
+        victim.signal_worker(signal.SIGKILL, draw * 2)
+        victim.wait_event("resume", blow.time)
+        return blow
+    finally:
+        victim.disk.free()
+
+
+def newest_damaged(victim: Victim, draw: float) -> Blow:
+    """The newest checkpoint has a flipped byte, or has lost its end, when a worker dies."""
+    victim.wait_event("save", time.time())
+    newest = Checkpoints(victim.checkpoints).paths()[0]
+    content = bytearray(newest.read_bytes())
+    place = int(draw * len(content))
+    if draw < 0.5:
+        content[place] ^= 1
+    newest.write_bytes(content if draw < 0.5 else content[:place])
+    blow = victim.renewed("passed over")
+    victim.signal_worker(signal.SIGKILL, draw)
+    # a newer one may have come in between: then the damaged one is not looked at
+    newer = Checkpoints(victim.checkpoints).paths()[0] != newest
+    return blow._replace(sign="") if newer else blow
+
+
+def _pause(victim: Victim, draw: float, seconds: float) -> int:
+    process = psutil.Process(victim.signal_worker(signal.SIGSTOP, draw))
+    began = process.create_time()
+    time.sleep(seconds)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if psutil.Process(process.pid).create_time() == began:  # nobody else's number by now
+            os.kill(process.pid, signal.SIGCONT)
+    return process.pid

@@ -1,0 +1,44 @@
+"""What is trained while things go wrong, and how it comes out when nothing does."""
+
+from pathlib import Path
+
+import torch
+
+from rankbook.faults.audit import Reference
+from rankbook.training.elastic import Checkpoints
+from rankbook.training.elastic.events import losses
+
+SAMPLES, BATCH = (
+    50,
+    12,
+)  # the last batch of an epoch has 2 samples: less than some worlds have ranks
+
+
+def program(folder: Path, steps: int, pace: float = 0.0, timeout: float = 60.0) -> list[str]:
+    """The elastic program's arguments, with its checkpoints in `folder`."""
+    options = {
+        "checkpoint": folder / "checkpoints",
+        "samples": SAMPLES,
+        "global-batch": BATCH,
+        "steps": steps,
+        "save-every": 4,
+        **({"pace": pace} if pace else {}),
+        "timeout": timeout,
+        "backend": "gloo",
+    }
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def read_parameters(checkpoints: Path, steps: int) -> dict[str, torch.Tensor]:
+    """The parameters after the last step, from its checkpoint. Raises ValueError without one."""
+    notes: list[str] = []
+    kept = Checkpoints(checkpoints, say=notes.append).newest()
+    if kept is None or kept.step != steps:
+        found = f"the newest is of step {kept.step}" if kept else "there is none"
+        raise ValueError(f"no good checkpoint of step {steps}: {found} {notes or ''}")
+    return kept.state["model"]
+
+
+def read_reference(folder: Path, events: list[dict], steps: int) -> Reference:
+    """The uninterrupted run whose checkpoints lie in `folder`."""
+    return Reference(losses(events), read_parameters(folder / "checkpoints", steps))

@@ -1,0 +1,56 @@
+"""What became of a plan: which faults struck, how long each took, what was lost."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rankbook.faults.plan import Fault, Plan
+
+
+@dataclass
+class Strike:
+    """A fault that struck.
+
+    step: the last one that was seen done. time: unix seconds. seconds: from then to the first
+    step of those who went on; None if the next fault came first. world_size: in that step.
+    """
+
+    fault: Fault
+    step: int
+    time: float
+    seconds: float | None = None
+    world_size: int | None = None
+
+
+@dataclass
+class Run:
+    """How a plan went. problems: what was lost, one sentence each; none if nothing was.
+
+    worlds: the world sizes of the steps that count. exactly: whether the parameters were compared
+    to the bit. start: seconds from the birth of the first workers to their first step.
+    """
+
+    plan: Plan
+    folder: Path
+    problems: list[str] = field(default_factory=list)
+    strikes: list[Strike] = field(default_factory=list)
+    worlds: list[int] = field(default_factory=list)
+    exactly: bool = False
+    start: float = 0.0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """What a person needs to find the mistake: plan, what happened, where the record is."""
+        lines = [str(self.plan), *(f"  LOST: {problem}" for problem in self.problems)]
+        for strike in self.strikes:
+            took = "the next came first"
+            if strike.seconds is not None:
+                took = f"{strike.seconds:.1f} s to the next step, world {strike.world_size}"
+            lines.append(f"  {strike.fault.kind} in step {strike.step}: {took}")
+        if self.problems:
+            lines.append(f"  record and logs: {self.folder}")
+            lines.append(f"  again: python -m rankbook.faults --seed {self.plan.seed}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict:
+        """For a file: without the folder."""
+        return {key: value for key, value in asdict(self).items() if key != "folder"}
