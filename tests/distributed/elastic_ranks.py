@@ -3,10 +3,10 @@
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.programs import elastic
@@ -98,3 +98,45 @@ def _instead_of_save(step: int, act: Callable) -> None:
 
 
 PLACES = {"before": before_step, "unsaved": before_save, "saving": in_save, "saved": after_save}
+
+
+def restart_ddp(warm: bool = False) -> float:
+    """How far the parameters are off after 6 steps with DDP, if it is made anew before step 4.
+
+    warm: let it go once through all layers first, so that it has its final buckets.
+    """
+    _, whole, optimizer = _ddp(warm)
+    for step in range(6):
+        _ddp_step(whole, optimizer, step)
+    _, first, optimizer = _ddp(warm)
+    for step in range(3):
+        _ddp_step(first, optimizer, step)
+    model, again, optimizer_again = _ddp(warm)
+    model.load_state_dict(first.module.state_dict())
+    optimizer_again.load_state_dict(optimizer.state_dict())
+    for step in range(3, 6):
+        _ddp_step(again, optimizer_again, step)
+    pairs = zip(whole.parameters(), again.parameters(), strict=True)
+    return max((a - b).abs().max().item() for a, b in pairs)
+
+
+def restart_ddp_both_ways() -> dict[str, float]:
+    return {"as it is": restart_ddp(), "warm": restart_ddp(warm=True)}
+
+
+def _ddp(warm: bool) -> tuple[nn.Module, DistributedDataParallel, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 5))
+    wrapped = DistributedDataParallel(model)
+    if warm:
+        for _ in range(2):  # buckets are laid out anew when the second forward begins
+            wrapped(torch.zeros(1, 10)).sum().backward()
+    return model, wrapped, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+
+def _ddp_step(model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    generator = torch.Generator().manual_seed(100 * step + dist.get_rank())
+    inputs = torch.randn(4, 10, generator=generator)
+    optimizer.zero_grad()
+    (model(inputs) - inputs[:, :5]).square().mean().backward()
+    optimizer.step()
