@@ -48,7 +48,7 @@ def wrong_losses(events: list[dict], reference: Reference) -> list[str]:
     if not wrong:
         return []
     worst = max(apart[step] for step in wrong)
-    return [f"the loss of {len(wrong)} steps is off, first of step {wrong[0]}, at most {worst:g}"]
+    return [f"the loss of {len(wrong)} steps is off, first of step {wrong[0]}, by {worst:g}"]
 
 
 def wrong_parameters(state: dict, wanted: dict, exactly: bool) -> list[str]:

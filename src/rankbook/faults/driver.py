@@ -21,6 +21,7 @@ from rankbook.live.torchrun.session import Torchrun
 PACE = 0.1  # seconds of a step: others can join while it trains
 LONGER = 3  # times that a run is tried with steps twice as long
 PATIENCE = 90.0  # seconds for what takes a few on a free machine
+SOON = 5.0  # seconds until a process that was ended is gone
 
 
 class TooShort(Exception):
@@ -88,7 +89,7 @@ class Driver:
             job.write_logs()
             if run.problems and disk:  # what is on it goes with it
                 shutil.copytree(place, run.folder / "disk-was")
-        run.problems += audit.left_processes(job.events)
+        run.problems += _left_processes(job.events)
         run.seconds = time.monotonic() - began
 
     def _live_through(self, run: Run, victim: kinds.Victim) -> None:
@@ -163,6 +164,14 @@ def _wait_more_steps(job: Job, step: int) -> None:
 
 def _first(steps: list[dict], blow: kinds.Blow) -> dict | None:
     return next((e for e in steps if e["time"] > blow.time and blow.over(e)), None)
+
+
+def _left_processes(events: list[dict]) -> list[str]:
+    """Workers that still run after some seconds: one that is killed takes a moment to go."""
+    deadline = time.monotonic() + SOON
+    while (left := audit.left_processes(events)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
 
 
 def _new_folder(path: Path) -> Path:
