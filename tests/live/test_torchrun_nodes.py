@@ -8,7 +8,8 @@ import pytest
 from tests.live.kernel import Notebook
 from tests.live.torchrun_cells import GROUP, launch, launched, left_of_launches, open_notebook, said
 
-QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=2"
+# a beat comes only every second interval: with 2 attempts a node that lives is taken for dead
+QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5"
 ELASTIC = f"--nnodes 1:2 --nproc-per-node 1 --max-restarts 3 --rdzv-conf {QUICK}"
 
 # Runs until the file that is its argument is there; every rank says in which world it is.
