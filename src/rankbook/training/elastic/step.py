@@ -35,7 +35,7 @@ def elastic_step(
     model: the same on all ranks, not wrapped; its layers look at each sample alone (no batch
     norm). losses: gives the loss of each sample of a share, (n,). share: None where this rank has
     no sample. max_norm: of the gradient, if it shall be clipped. Without a process group this
-    rank is all there is.
+    rank is all there is. Raises ValueError, on all ranks, if none of them has a sample.
     """
     optimizer.zero_grad()
     loss = torch.zeros(1, device=next(model.parameters()).device)
@@ -46,6 +46,8 @@ def elastic_step(
         loss += of_samples.detach().sum()
         count += len(of_samples)
     loss, count = _sum_over_ranks([loss, count], list(model.parameters()), group)
+    if not count:
+        raise ValueError("no rank has a sample of this step; a global batch has one at least")
     if max_norm is not None:
         nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
