@@ -17,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book test serve lab legacy clean test-gpu
+.PHONY: help book test soak serve lab legacy clean test-gpu
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ book: $(READY) ## execute the chapters and build both languages
 # Chapters first: the book that the tests look at is built from what they gave (chapters/conftest.py).
 test: $(READY) ## run every test, and every chapter in both languages
 	@$(BIN)/python -m pytest chapters tests --nbmake --nbmake-timeout=120
+
+soak: $(READY) ## let things go wrong in 200 runs and record it (about an hour)
+	@$(BIN)/python -m benchmarks.soak
+	@$(BIN)/python -m benchmarks.readme
 
 serve: book ## show the built book on http://127.0.0.1:8000 (PORT=...)
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html

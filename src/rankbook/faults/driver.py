@@ -13,7 +13,7 @@ from rankbook.faults import audit, kinds
 from rankbook.faults.disk import SmallDisk
 from rankbook.faults.job import Job, Stuck
 from rankbook.faults.plan import Fault, Plan
-from rankbook.faults.reference import SAMPLES, program, read_parameters, read_reference
+from rankbook.faults.reference import SAMPLES, kind, program, read_parameters, read_reference
 from rankbook.faults.run import Run, Strike
 from rankbook.live.errors import UsageError
 from rankbook.live.torchrun.session import Torchrun
@@ -73,13 +73,14 @@ class Driver:
     def _run(self, run: Run, pace: float) -> None:
         plan, place, began = run.plan, run.folder / "disk", time.monotonic()
         timeout = 4.0 if "worker_paused_long" in plan.kinds else 20.0
-        arguments = program(place, plan.steps, pace, timeout)
+        arguments = program(place, plan.steps, pace, timeout, plan.sharded)
         with contextlib.ExitStack() as stack:
             disk = stack.enter_context(SmallDisk(place)) if "disk_full" in plan.kinds else None
             job = Job(self.torchrun, run.folder, arguments, plan.workers, self.cold)
             stack.enter_context(contextlib.closing(job))
             start = functools.partial(start_all, job)
-            victim = kinds.Victim(job, start, place / "checkpoints", timeout, disk)
+            checkpoints = kind(plan.sharded)(place / "checkpoints")
+            victim = kinds.Victim(job, start, checkpoints, timeout, disk)
             try:
                 self._live_through(run, victim)
                 self._audit(run, job.finish(PATIENCE), victim)
@@ -142,9 +143,9 @@ class Driver:
         run.problems += audit.lost_steps(events, steps)
         run.problems += audit.wrong_samples(events, SAMPLES)
         run.problems += audit.wrong_losses(events, reference)
-        run.problems += audit.left_files(victim.checkpoints)
+        run.problems += audit.left_files(victim.checkpoints.folder)
         try:
-            parameters = read_parameters(victim.checkpoints, steps)
+            parameters = read_parameters(victim.checkpoints.folder, steps, run.plan.sharded)
         except ValueError as error:
             run.problems.append(str(error))
         else:

@@ -42,7 +42,7 @@ class Victim:
 
     job: Job
     start: Callable[[int], None]
-    checkpoints: Path
+    checkpoints: Checkpoints
     timeout: float
     disk: SmallDisk | None = None
 
@@ -174,18 +174,27 @@ def disk_full(victim: Victim, draw: float) -> Blow:
 
 def newest_damaged(victim: Victim, draw: float) -> Blow:
     """The newest checkpoint has a flipped byte, or has lost its end, when a worker dies."""
-    victim.wait_event("save", time.time())
-    newest = Checkpoints(victim.checkpoints).paths()[0]
-    content = bytearray(newest.read_bytes())
-    place = int(draw * len(content))
-    if draw < 0.5:
-        content[place] ^= 1
-    newest.write_bytes(content if draw < 0.5 else content[:place])
+    before = victim.checkpoints.paths()
+    newest = victim.job.wait(
+        "another checkpoint",
+        lambda: next((path for path in victim.checkpoints.paths()[:1] if path not in before), None),
+    )
+    files = sorted(path for path in newest.rglob("*") if path.is_file())
+    damage(choose(files, draw) if newest.is_dir() else newest, draw)
     blow = victim.renewed("passed over")
     victim.signal_worker(signal.SIGKILL, draw)
     # a newer one may have come in between: then the damaged one is not looked at
-    newer = Checkpoints(victim.checkpoints).paths()[0] != newest
+    newer = victim.checkpoints.paths()[0] != newest
     return blow._replace(sign="") if newer else blow
+
+
+def damage(file: Path, draw: float) -> None:
+    """Flip a bit of the file, or cut it, somewhere: `draw` chooses."""
+    content = bytearray(file.read_bytes())
+    place = int(draw * len(content))
+    if draw < 0.5:
+        content[place] ^= 1
+    file.write_bytes(content if draw < 0.5 else content[:place])
 
 
 def _pause(victim: Victim, draw: float, seconds: float) -> int:

@@ -45,16 +45,21 @@ class Fault:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run: agents, workers of each, steps to train, and what goes wrong on the way."""
+    """A run: agents, workers of each, steps to train, and what goes wrong on the way.
+
+    sharded: whether each rank writes its part of a checkpoint, while training goes on.
+    """
 
     seed: int
     nodes: int
     workers: int
     steps: int
     faults: tuple[Fault, ...] = field(default_factory=tuple)
+    sharded: bool = False
 
     def __str__(self) -> str:
         start = f"{self.nodes} agents with {self.workers} workers each, {self.steps} steps"
+        start += ", sharded checkpoints" * self.sharded
         return "; ".join([f"seed {self.seed}: {start}", *map(str, self.faults)])
 
     @property
@@ -79,7 +84,8 @@ def draw_plan(seed: int) -> Plan:
         seconds = round(draw.uniform(0.1, 2.0), 1) if sudden else 0.0
         faults.append(Fault(kind, draw.randint(3, 8), round(draw.random(), 3), seconds))
         nodes += NODES_AFTER.get(kind, 0)
-    return Plan(seed, start, workers, _steps(faults), tuple(faults))
+    sharded = draw.random() < 0.25
+    return Plan(seed, start, workers, _steps(faults), tuple(faults), sharded)
 
 
 def _possible(nodes: int) -> list[str]:

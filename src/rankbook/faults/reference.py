@@ -5,8 +5,11 @@ from pathlib import Path
 import torch
 
 from rankbook.faults.audit import Reference
-from rankbook.training.elastic import Checkpoints
+from rankbook.programs.elastic_options import read
+from rankbook.programs.elastic_tasks import make_task
+from rankbook.training.elastic import Checkpoints, ShardedCheckpoints
 from rankbook.training.elastic.events import losses
+from rankbook.training.elastic.sharded import read_shards
 
 SAMPLES, BATCH = (
     50,
@@ -14,7 +17,9 @@ SAMPLES, BATCH = (
 )  # the last batch of an epoch has 2 samples: less than some worlds have ranks
 
 
-def program(folder: Path, steps: int, pace: float = 0.0, timeout: float = 60.0) -> list[str]:
+def program(
+    folder: Path, steps: int, pace: float = 0.0, timeout: float = 60.0, sharded: bool = False
+) -> list[str]:
     """The elastic program's arguments, with its checkpoints in `folder`."""
     options = {
         "checkpoint": folder / "checkpoints",
@@ -26,17 +31,28 @@ def program(folder: Path, steps: int, pace: float = 0.0, timeout: float = 60.0) 
         "timeout": timeout,
         "backend": "gloo",
     }
-    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return [*words, *["--sharded"] * sharded]
 
 
-def read_parameters(checkpoints: Path, steps: int) -> dict[str, torch.Tensor]:
+def read_parameters(
+    checkpoints: Path, steps: int, sharded: bool = False
+) -> dict[str, torch.Tensor]:
     """The parameters after the last step, from its checkpoint. Raises ValueError without one."""
     notes: list[str] = []
-    kept = Checkpoints(checkpoints, say=notes.append).newest()
+    kept = kind(sharded)(checkpoints, say=notes.append).newest()
     if kept is None or kept.step != steps:
         found = f"the newest is of step {kept.step}" if kept else "there is none"
         raise ValueError(f"no good checkpoint of step {steps}: {found} {notes or ''}")
+    if sharded:
+        task = make_task(read([*program(checkpoints.parent, steps)]), torch.device("cpu"))
+        return read_shards(kept.state, task.model, task.optimizer)["model"]
     return kept.state["model"]
+
+
+def kind(sharded: bool) -> type[Checkpoints]:
+    """What keeps the checkpoints."""
+    return ShardedCheckpoints if sharded else Checkpoints
 
 
 def read_reference(folder: Path, events: list[dict], steps: int) -> Reference:
