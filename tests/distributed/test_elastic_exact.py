@@ -50,7 +50,7 @@ def test_killed_anywhere_it_ends_with_the_same_bits(uninterrupted, tmp_path):
     launch(tmp_path, ranks, arguments)
     assert kept(tmp_path) == kept(reference) and list(kept(tmp_path)) == [12, 9, 6, 3]
     events = read_events(tmp_path / "events.jsonl")
-    assert [e["step"] for e in events if e["event"] == "start"][::ranks] == [0, 0, 0, 6, 6, 9]
+    assert [e["step"] for e in events if e["event"] == "resume"][::ranks] == [0, 0, 0, 6, 6, 9]
     assert losses(events) == losses(read_events(reference / "events.jsonl"))
     assert all(epoch.exactly_once for epoch in audit(events, 18).values())
 

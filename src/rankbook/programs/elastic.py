@@ -92,14 +92,14 @@ def prepare(options: argparse.Namespace) -> Run:
     """Check everything, join the group, load the newest checkpoint."""
     if "TORCHELASTIC_RUN_ID" in os.environ and AGENT not in os.environ:
         die_with_parent(os.getppid())  # an agent that is killed leaves no rank behind
-    checkpoints = open_checkpoints(options)
-    events = Events(options.events)
+    began, checkpoints, events = time.time(), open_checkpoints(options), Events(options.events)
     device = join(options)
     run = Run(options, make_task(options, device), checkpoints, events)
     if dist.is_initialized():
         run.rank, run.world_size = dist.get_rank(), dist.get_world_size()
     attempt = agree(uuid.uuid4().hex[:12])
     events.constant |= {"rank": run.rank, "world_size": run.world_size, "attempt": attempt}
+    events.write("start", time=began)
     checkpoints.say = run.pass_over
     seed_from({"seed": options.seed}, run.rank)  # dropout, until a checkpoint says more
     resume(run)
@@ -143,9 +143,7 @@ def resume(run: Run) -> None:
         run.step = kept.step
         for group in run.task.optimizer.param_groups:
             group["lr"] = run.options.lr  # the rate of this number of ranks
-    run.events.write("start", step=run.step)
-    if kept is not None:
-        run.events.write("resume", step=run.step, path=kept.path)
+    run.events.write("resume", step=run.step, path=kept.path if kept else None)
     since = f"on from step {run.step}, {kept.path.name}" if kept else "from the beginning"
     batch = f"{run.options.batch} samples a step"
     if run.options.batch_per_rank is not None:
@@ -223,7 +221,7 @@ def lose(run: Run, error: RuntimeError) -> NoReturn:
     """
     if not (isinstance(error, dist.DistError) or "gloo" in str(error)):
         raise error
-    why = str(error).splitlines()[0].split(". This is typically")[0]
+    why = str(error).splitlines()[0].rpartition("] ")[2].split(". ")[0].rstrip(".")
     run.events.write("leave", step=run.step, why=why)
     print(
         f"elastic, rank {run.rank}: lost another rank in step {run.step + 1}: {why}",

@@ -1,21 +1,12 @@
 """Events of many processes in one file, and what of them counts."""
 
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 
 import pytest
 
 from rankbook.training.elastic import Events, audit, lineage, losses, read_events
-
-WRITER = """
-import sys
-from rankbook.training.elastic import Events
-events = Events(sys.argv[1], attempt="a", rank=int(sys.argv[2]))
-for step in range(300):
-    events.write("step", step=step, samples=list(range(200)))
-"""
 
 
 def run(attempt: str, start: float, world_size: int, steps: dict[int, list], lost: tuple = ()):
@@ -37,10 +28,19 @@ SECOND = [*run("b", 50.0, 1, {3: [[3, 0]], 4: [[1, 2]]})]
 
 def test_lines_of_several_processes_do_not_mix(tmp_path):
     path = tmp_path / "new" / "events.jsonl"
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(rank)]) for rank in range(3)
-    ]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+
+    def write(rank: int) -> None:
+        events = Events(path, rank=rank)
+        for step in range(300):
+            events.write("step", step=step, samples=list(range(200)))
+
+    fork = multiprocessing.get_context("fork")
+    writers = [fork.Process(target=write, args=(rank,)) for rank in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
     found = read_events(path)
     assert len(found) == 900 and len(path.read_text().splitlines()) == 900
     for rank in range(3):
@@ -96,6 +96,14 @@ def test_the_audit_counts_every_sample():
 def test_a_step_that_not_all_ranks_did_is_an_error():
     with pytest.raises(ValueError, match=r"step 3 was said by ranks \[0\] of 2"):
         audit(FIRST, 4)
+
+
+def test_attempts_that_trained_at_the_same_time_are_an_error():
+    """Each was a run of its own, and one of them overwrote the other's checkpoints."""
+    other = [*run("b", 1.5, 1, {3: [[3, 0]], 4: [[1, 2]]})]
+    with pytest.raises(ValueError, match=r"attempts a and c trained at the same time, for 1\.0 s"):
+        audit([*FIRST, *run("c", 1.0, 1, {1: [[0]]})], 4)
+    assert audit([*FIRST[:-1], *other], 4)[1].exactly_once  # it began when the first had ended
 
 
 def test_every_line_is_json_of_its_own(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 from rankbook.data.seen import Seen, seen
@@ -97,8 +98,10 @@ def audit(events: list[dict], samples: int) -> dict[int, Seen]:
     """How often each of `samples` was trained on in each epoch, in the steps that count.
 
     An epoch that is not over has samples that were never read. Raises ValueError where a rank's
-    event of a step is missing, as nobody can say then what it read.
+    event of a step is missing, as nobody can say then what it read; and where two attempts trained
+    at the same time, as each was a run of its own then.
     """
+    _one_after_another(events)
     epochs: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     for step, found in lineage(events).items():
         if [event["rank"] for event in found] != list(range(found[0]["world_size"])):
@@ -110,3 +113,18 @@ def audit(events: list[dict], samples: int) -> dict[int, Seen]:
         for event in found:
             epochs[event["epoch"]][f"rank {event['rank']}"] += event["samples"]
     return {epoch: seen(by_rank, samples) for epoch, by_rank in sorted(epochs.items())}
+
+
+def _one_after_another(events: list[dict]) -> None:
+    """Raise ValueError where an attempt did a step when the next one had begun to do some."""
+    spans: dict[str, list[float]] = defaultdict(list)
+    for event in events:
+        if event["event"] == "step":
+            spans[event["attempt"]].append(event["time"])
+    in_order = sorted((min(times), max(times), name) for name, times in spans.items())
+    for (_, end, one), (start, _, other) in pairwise(in_order):
+        if end > start:
+            raise ValueError(
+                f"attempts {one} and {other} trained at the same time, for {end - start:.1f} s: "
+                "their nodes lost sight of each other, and each went on alone"
+            )

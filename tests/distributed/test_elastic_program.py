@@ -1,0 +1,171 @@
+"""The program elastic under plain torchrun: ranks and agents that are killed, or told to leave."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rankbook.training.elastic import Checkpoints, audit, losses, read_events
+from tests.distributed.elastic_ranks import train
+from tests.distributed.launch import run_ranks
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = ["--samples", "18", "--global-batch", "5", "--dropout", "0.2", "--keep", "99"]
+SOON = 120.0  # seconds, for what takes five on a free machine
+
+
+class Job:
+    """Agents of plain torchrun on this machine, and what their ranks wrote."""
+
+    def __init__(self, folder: Path, *program: str):
+        self.folder, self.agents = folder, []
+        self.events = folder / "events.jsonl"
+        kept = ["--checkpoint", str(folder / "kept"), "--events", str(self.events)]
+        self.program = ["-m", "rankbook.programs.elastic", *kept, *RUN, *program]
+
+    def start(self, *torchrun: str, node: str = "a") -> subprocess.Popen:
+        command = [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "0.1"]
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT / "src"),
+            "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "RANKBOOK_NODE": node,
+            # without it a join fails with torch 2.13
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        }
+        with (self.folder / f"{node}{len(self.agents)}.log").open("w") as log:
+            agent = subprocess.Popen(
+                [*command, *torchrun, *self.program], env=environment, stdout=log, stderr=log
+            )
+        self.agents.append(agent)
+        return agent
+
+    def until(self, holds: Callable[[dict], bool]) -> dict:
+        """Wait for an event; fail with what was said if it does not come."""
+        end = time.monotonic() + SOON
+        while time.monotonic() < end:
+            for event in read_events(self.events) if self.events.exists() else []:
+                if holds(event):
+                    return event
+            time.sleep(0.05)
+        raise AssertionError(f"it did not happen in {SOON:.0f} s: {self.said()}")
+
+    def said(self) -> str:
+        return "\n".join(f"{log.name}:\n{log.read_text()}" for log in self.folder.glob("*.log"))
+
+    def kept(self) -> dict[int, str]:
+        """The names of the checkpoints, by step: they hold the checksum of all that was saved."""
+        return {
+            int(p.name.split("-")[1]): p.name for p in Checkpoints(self.folder / "kept").paths()
+        }
+
+
+@pytest.fixture
+def job(tmp_path):
+    jobs = []
+
+    def make(*program: str) -> Job:
+        jobs.append(Job(tmp_path, *program))
+        return jobs[-1]
+
+    yield make
+    for agent in (agent for job in jobs for agent in job.agents):
+        agent.kill()  # its workers end with it
+        agent.wait()
+
+
+def step(number: int, **fields) -> Callable[[dict], bool]:
+    """An event of a step that is `number` or later, with these fields."""
+
+    def holds(event: dict) -> bool:
+        return (
+            event["event"] == "step" and event["step"] >= number and fields.items() <= event.items()
+        )
+
+    return holds
+
+
+def names(folder: Path) -> dict[int, str]:
+    """The names of the checkpoints, by step: they hold the checksum of all that was saved."""
+    return {int(path.name.split("-")[1]): path.name for path in Checkpoints(folder).paths()}
+
+
+def ended(pid: int) -> bool:
+    """Whether a process runs no more; its parent may not have asked how it ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process's state is read from /proc")
+def test_an_agent_and_workers_that_are_killed_leave_no_trace(job, tmp_path):
+    ours = job("--epochs", "9", "--save-every", "4", "--pace", "0.05")
+    agent = ours.start("--standalone", "--nproc-per-node", "2")
+    event = ours.until(step(6))
+    agent.kill()  # alone: plain torchrun would leave its workers behind, and nobody watches them
+    pids = {event["pid"] for event in read_events(ours.events)}
+    end = time.monotonic() + SOON
+    while not all(map(ended, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(pids) == 2 and all(map(ended, pids))
+
+    agent = ours.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
+    os.kill(ours.until(step(14, rank=1, restart=0))["pid"], signal.SIGKILL)
+    event = ours.until(step(22, rank=0, restart=1))
+    os.kill(event["pid"], signal.SIGTERM)
+    assert agent.wait(SOON) == 0, ours.said()
+
+    events = read_events(ours.events)
+    noticed = [e for e in events if e["event"] == "notice"]
+    resumed = [e["step"] for e in events if e["event"] == "resume" and e["restart"] == 2]
+    assert [e["step"] for e in noticed] == resumed and len(resumed) == 2  # no step lost
+    lost = [e["why"] for e in events if e["event"] == "leave"]
+    assert lost and all("Connection" in why or "losed" in why for why in lost), lost
+    assert all(epoch.exactly_once for epoch in audit(events, 18).values())
+    reference = tmp_path / "reference"
+    reference.mkdir()
+    end = ["--checkpoint", str(reference / "kept"), "--epochs", "9", "--save-every", "4"]
+    run_ranks(train, reference, 2, [*RUN, *end])
+    theirs = names(reference / "kept")
+    assert theirs.items() <= names(tmp_path / "kept").items() and list(theirs) == [
+        *range(36, 3, -4)
+    ]
+
+
+def test_one_of_two_nodes_is_preempted_and_no_step_is_lost(job):
+    ours = job("--steps", "40", "--save-every", "1000", "--pace", "0.1", "--dropout", "0")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    agents = {}
+    for node, host in (("a", 1), ("b", 0)):
+        conf = f"is_host={host},last_call_timeout=2,keep_alive_interval=1,join_timeout=90"
+        options = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "1"]
+        where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "j"]
+        agents[node] = ours.start(
+            *options, *where, "--rdzv-conf", conf, "--local-addr", "127.0.0.1", node=node
+        )
+    ours.until(step(3, world_size=2))
+    agents["b"].send_signal(signal.SIGTERM)  # its agent tells its worker; nobody tells the other
+    assert agents["b"].wait(SOON) != 0
+    assert agents["a"].wait(SOON) == 0, ours.said()
+
+    events = read_events(ours.events)
+    assert {e["node"]: e["signal"] for e in events if e["event"] == "notice"} == {
+        "a": None, "b": "SIGTERM",
+    }  # fmt: skip
+    (saved, last) = [e["step"] for e in events if e["event"] == "save"]
+    assert [e["step"] for e in events if e["event"] == "resume"][-1] == saved and last == 40
+    done = [e["step"] for e in events if e["event"] == "step" and e["node"] == "a"]
+    assert done == [*range(1, 41)]  # each once
+    assert {e["world_size"] for e in events if e["event"] == "step"} == {1, 2}
+    assert all(epoch.exactly_once for epoch in audit(events, 18).values())
+    assert losses(events).keys() == set(range(1, 41))
