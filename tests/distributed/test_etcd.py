@@ -9,7 +9,7 @@ from rankbook.live.torchrun.launch import Launch, Order
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.training.elastic.events import audit, losses, read_events
 
-QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=60"
+QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
 OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf", QUICK]
 PROGRAM = "import sys\nfrom rankbook.programs.elastic import main\nmain(sys.argv[1:])\n"
 SAMPLES, STEPS = 64, 40

@@ -1,7 +1,8 @@
-"""A node joins a running job while torchrun shares its store with the workers, its default.
+"""torchrun shares its store with the workers, its default: what breaks with that, and what says so.
 
-With torch 2.11 to 2.13 both agents die of that, so `rankbook.live.torchrun.agent` and
-`rankbook.programs.elastic` turn the sharing off. This test says when that is no longer needed.
+A node that joins a running job kills it, and workers that start again meet the dead ones'
+addresses. So `rankbook.live.torchrun.agent` turns the sharing off, and chapter 8 tells readers of
+plain torchrun to do so. These tests say when a newer torch no longer needs that.
 """
 
 import time
@@ -15,7 +16,7 @@ from rankbook.live.torchrun.session import Torchrun
 
 SHARING_OFF = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 # read_timeout: what an agent waits for a key of the store; 60 seconds if nobody says else.
-CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,read_timeout=3"
+CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,read_timeout=3"
 OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf", CONF]
 PROGRAM = """import pathlib, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -27,10 +28,17 @@ while True:
     time.sleep(0.05)
 dist.destroy_process_group()
 """
+# The store in which init_process_group's ranks find each other's addresses, first and again.
+AGAIN = """import os, signal, torch.distributed as dist
+store, rank, world_size = next(dist.rendezvous("env://"))
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    store.set("address", "of a rank that is about to die")
+    os.kill(os.getpid(), signal.SIGKILL)
+print("the dead one's address is there:", store.check(["address"]))
+"""
 FIXED = (
-    f"torch {torch.__version__} lets a node join without {SHARING_OFF}=1: where the oldest torch "
-    "that the book supports does so, too, remove the line from live/torchrun/agent.py and from "
-    "programs/elastic.py, and the section in chapter 8"
+    f"torch {torch.__version__} {{}} without {SHARING_OFF}=1: where the oldest torch that the book "
+    "supports does so, too, remove the line from live/torchrun/agent.py, and what chapter 8 says"
 )
 
 
@@ -54,12 +62,26 @@ def test_a_join_fails_while_the_store_is_shared(torchrun, tmp_path, monkeypatch,
         assert until(lambda: not (first.running or second.running))
         assert (first.code, second.code) == (0, 0)
         return
-    assert not joined, FIXED
+    assert not joined, FIXED.format("lets a node join")
     assert until(lambda: not first.running), "the first node goes on without the second"
     # the new node asks for what rank 0 does not publish again, and rank 0 waits for the new node
     assert "keys: /torch.rendezvous." in second.trouble and "/MASTER_ADDR" in second.trouble
     assert first.trouble.startswith("DistStoreError: wait timeout after 3000ms, keys: ")
     assert "/torchelastic/role_info/1" in first.trouble
+
+
+@pytest.mark.parametrize("sharing", ["shared", "not shared"])
+def test_a_restart_meets_the_dead_while_the_store_is_shared(torchrun, monkeypatch, sharing):
+    """Whether it connects to them is a race; so this looks at what is left of them."""
+    monkeypatch.setenv(SHARING_OFF, "0" if sharing == "shared" else "1")
+    said: list[str] = []
+    order = Order(["--nproc-per-node", "1", "--max-restarts", "1"], [])
+    torchrun.run(order, AGAIN, lambda kind, content: said.append(str(content)))
+    (found,) = [word for word in ("True", "False") if f"address is there: {word}" in " ".join(said)]
+    if sharing == "not shared":
+        assert found == "False"
+    else:
+        assert found == "True", FIXED.format("starts workers with a clean store")
 
 
 def start(torchrun: Torchrun, node: str, end: Path) -> Launch:

@@ -18,6 +18,7 @@ from rankbook.live.torchrun.process import LAUNCH, ColdAgent, ForkedAgent
 from rankbook.live.torchrun.report import Ending
 from rankbook.live.torchrun.warm import WarmStartFailed
 
+NODE = "RANKBOOK_NODE"
 START_SECONDS = 30.0  # until every worker of a warm start has begun; it takes less than one
 TICK = 0.03  # seconds between two looks at the files
 SHUTDOWN_SECONDS = 3.5  # torchrun itself kills what does not end within 2
@@ -46,6 +47,8 @@ class Order:
         if environment.get("MPLBACKEND", "").startswith("module://"):
             del environment["MPLBACKEND"]  # it draws into a notebook; a program has none
         environment |= {LAUNCH: str(directory), DIRECTORY: str(directory / "published")}
+        if self.node:
+            environment[NODE] = self.node  # programs write it into their records
         about = asdict(self) | {
             "environment": environment,
             "cwd": str(Path.cwd()),
