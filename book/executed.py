@@ -10,6 +10,7 @@ from build import OUT, open_cache
 def keep(path: Path, notebook, seconds: float) -> None:
     """Put an executed chapter where the build looks before it executes one.
 
+    Chapters that end at the same time wait for each other; while a build goes on, none is kept.
     notebook: with outputs, as nbclient left it. seconds: what the execution took.
     """
     from jupyter_cache import get_cache
@@ -18,7 +19,12 @@ def keep(path: Path, notebook, seconds: float) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times, which the cache would take for the input
     OUT.mkdir(exist_ok=True)
-    with (OUT / ".lock").open("w") as lock, suppress(BlockingIOError):  # a build goes on: let it
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (
+        (OUT / ".lock").open("w") as build,
+        (OUT / ".keep").open("w") as others,
+        suppress(BlockingIOError),
+    ):
+        fcntl.flock(build, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(others, fcntl.LOCK_EX)
         bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds})
         get_cache(open_cache()).cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
