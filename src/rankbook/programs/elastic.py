@@ -17,7 +17,7 @@ from typing import NoReturn
 import torch
 import torch.distributed as dist
 
-from rankbook.data.global_batches import GlobalBatches, load_shares, position
+from rankbook.data.global_batches import GlobalBatches, begin_worker, load_shares, position
 from rankbook.live.lifeline import die_with_parent
 from rankbook.parallel.placement import init, place
 from rankbook.programs.elastic_options import read
@@ -67,8 +67,9 @@ class Run:
             print(f"elastic: {line}", flush=True)
 
     def pass_over(self, line: str) -> None:
-        """What the checkpoints say of one that is no good."""
-        self.events.write("passed over", why=line)
+        """What the checkpoints say: of one that is no good, above all."""
+        if "is passed over" in line:
+            self.events.write("passed over", why=line)
         self.say(line)
 
 
@@ -122,8 +123,13 @@ def join(options: argparse.Namespace) -> torch.device:
     # as many threads in every start: the order of sums depends on it
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     if "WORLD_SIZE" in os.environ:
-        return init(options.backend, options.timeout)
-    return place(0, 1, options.backend).device
+        device = init(options.backend, options.timeout)
+    else:
+        device = place(0, 1, options.backend).device
+    if device.type == "cuda":  # the same bits after a restart, on GPUs too
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    return device
 
 
 def agree(word: str) -> str:
@@ -179,7 +185,15 @@ def load(run: Run) -> Iterable:
         world_size=run.world_size,
     )
     batches.load_state_dict(run.position)
-    return load_shares(run.task.data, batches, run.options.workers)
+    return load_shares(
+        run.task.data, batches, run.options.workers, worker_init_fn=begin_loader_process
+    )
+
+
+def begin_loader_process(worker: int) -> None:
+    """Obey signals again, and end with the rank, also with one that is killed."""
+    begin_worker(worker)
+    die_with_parent(os.getppid())
 
 
 def save(run: Run) -> None:
