@@ -4,13 +4,28 @@
 """
 
 import contextlib
+import re
 
 import pytest
 
-from rankbook.faults import KINDS, CannotMount, Driver, draw_plan
+from rankbook.faults import KINDS, CannotMount, Driver, Fault, Plan, draw_plan
 from rankbook.live.torchrun.session import Torchrun
 
 SEEDS = range(12)
+FORGETFUL = """
+from rankbook.programs import elastic
+
+restore = elastic.restore
+def and_begin_the_data_anew(*what):
+    restore(*what)
+    return {"epoch": 0, "sample": 0}
+
+elastic.restore = and_begin_the_data_anew
+elastic.main()
+"""
+
+# a sharded checkpoint is read here, in one process
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +48,14 @@ def test_nothing_is_lost(seed, driver):
         pytest.skip(f"this process may mount no small disk that could be filled: {error}")
     assert not run.problems, f"\n{run}"
     assert [strike.fault for strike in run.strikes] == list(plan.faults)
+
+
+def test_a_program_that_repeats_samples_is_found_out(driver, tmp_path):
+    plan = Plan(12345, nodes=1, workers=2, steps=20, faults=(Fault("worker_killed", 6, 0.5),))
+    run = Driver(driver.torchrun, tmp_path, cell=FORGETFUL).run(plan)
+    told = str(run)
+    assert re.search(r"LOST: epoch 0: 50 samples: \d+ once, [1-9]\d* twice", told)
+    assert "LOST: the loss of" in told and "LOST: 0.weight is not the same to the bit" in told
+    assert "again: python -m rankbook.faults --seed 12345" in told
+    assert {path.name for path in run.folder.iterdir()} == {"0-a.log", "disk", "events.jsonl"}
+    assert "torchrun started the workers again" in (run.folder / "0-a.log").read_text()

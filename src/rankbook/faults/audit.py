@@ -16,10 +16,10 @@ PARAMETER_TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class Reference:
-    """An uninterrupted run: the loss of every step, and the parameters at its end."""
+    """An uninterrupted run: the loss of every step, the parameters after each epoch's last."""
 
     losses: dict[int, float]
-    parameters: dict[str, torch.Tensor]
+    parameters: dict[int, dict[str, torch.Tensor]]
 
 
 def lost_steps(events: list[dict], steps: int) -> list[str]:

@@ -11,9 +11,9 @@ import psutil
 
 from rankbook.faults import audit, kinds
 from rankbook.faults.disk import SmallDisk
-from rankbook.faults.job import Job, Stuck
+from rankbook.faults.job import CELL, Job, Stuck
 from rankbook.faults.plan import Fault, Plan
-from rankbook.faults.reference import SAMPLES, kind, program, read_parameters, read_reference
+from rankbook.faults.reference import SAMPLES, kind, program, read_parameters, run_reference
 from rankbook.faults.run import Run, Strike
 from rankbook.live.errors import UsageError
 from rankbook.live.torchrun.session import Torchrun
@@ -31,16 +31,22 @@ class TooShort(Exception):
 class Driver:
     """Runs plans, one after the other, in folders of their own under `folder`.
 
-    The folder of a run in which something was lost stays. torchrun: see `Job`. cold: every process
-    loads torch itself. say: is called with a line for each thing that happens.
+    The folder of a run in which something was lost stays. torchrun, cold, cell: see `Job`; what
+    comes out is compared with what the book's program gives when nothing goes wrong. say: is
+    called with a line for each thing that happens.
     """
 
     def __init__(
-        self, torchrun: Torchrun, folder: Path, cold: bool = False,
+        self,
+        torchrun: Torchrun,
+        folder: Path,
+        cold: bool = False,
+        cell: str = CELL,
         say: Callable[[str], object] = lambda line: None,
-    ):  # fmt: skip
-        self.torchrun, self.folder, self.cold, self.say = torchrun, Path(folder), cold, say
-        self._references: dict[tuple[int, int], audit.Reference] = {}
+    ):
+        self.torchrun, self.folder, self.cold = torchrun, Path(folder), cold
+        self.cell, self.say = cell, say
+        self._references: dict[int, audit.Reference] = {}
 
     def run(self, plan: Plan) -> Run:
         """Run `plan`, with longer steps if it is over too soon. Raises CannotMount."""
@@ -56,19 +62,13 @@ class Driver:
             shutil.rmtree(run.folder)
         return run
 
-    def reference(self, steps: int, world_size: int) -> audit.Reference:
-        """The uninterrupted run of so many steps on so many ranks, made once."""
-        if (steps, world_size) not in self._references:
-            folder = _new_folder(self.folder / f"reference-{steps}-{world_size}")
-            job = Job(self.torchrun, folder, program(folder, steps), workers=world_size)
-            with contextlib.closing(job):
-                job.start("a")
-                if problems := audit.bad_ends(job.finish(PATIENCE)):
-                    job.write_logs()
-                    raise RuntimeError(f"an uninterrupted run failed: {problems}; see {folder}")
-            self._references[steps, world_size] = read_reference(folder, job.events, steps)
+    def reference(self, world_size: int) -> audit.Reference:
+        """The uninterrupted run on so many ranks, made once."""
+        if world_size not in self._references:
+            folder = _new_folder(self.folder / f"reference-{world_size}")
+            self._references[world_size] = run_reference(self.torchrun, folder, world_size)
             shutil.rmtree(folder)
-        return self._references[steps, world_size]
+        return self._references[world_size]
 
     def _run(self, run: Run, pace: float) -> None:
         plan, place, began = run.plan, run.folder / "disk", time.monotonic()
@@ -76,7 +76,7 @@ class Driver:
         arguments = program(place, plan.steps, pace, timeout, plan.sharded)
         with contextlib.ExitStack() as stack:
             disk = stack.enter_context(SmallDisk(place)) if "disk_full" in plan.kinds else None
-            job = Job(self.torchrun, run.folder, arguments, plan.workers, self.cold)
+            job = Job(self.torchrun, run.folder, arguments, plan.workers, self.cold, cell=self.cell)
             stack.enter_context(contextlib.closing(job))
             start = functools.partial(start_all, job)
             checkpoints = kind(plan.sharded)(place / "checkpoints")
@@ -138,7 +138,7 @@ class Driver:
         events, steps = victim.job.events, run.plan.steps
         run.worlds = sorted(audit.world_sizes(events))
         run.exactly = len(run.worlds) == 1
-        reference = self.reference(steps, run.worlds[0])
+        reference = self.reference(run.worlds[0])
         run.problems += audit.bad_ends(codes)
         run.problems += audit.lost_steps(events, steps)
         run.problems += audit.wrong_samples(events, SAMPLES)
@@ -149,7 +149,8 @@ class Driver:
         except ValueError as error:
             run.problems.append(str(error))
         else:
-            run.problems += audit.wrong_parameters(parameters, reference.parameters, run.exactly)
+            wanted = reference.parameters[steps]
+            run.problems += audit.wrong_parameters(parameters, wanted, run.exactly)
 
 
 def start_all(job: Job, nodes: int) -> None:

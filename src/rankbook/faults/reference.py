@@ -1,13 +1,18 @@
 """What is trained while things go wrong, and how it comes out when nothing does."""
 
+import contextlib
 from pathlib import Path
 
 import torch
 
-from rankbook.faults.audit import Reference
+from rankbook.faults.audit import Reference, bad_ends
+from rankbook.faults.job import Job
+from rankbook.faults.plan import EPOCH, MOST_STEPS
+from rankbook.live.torchrun.session import Torchrun
 from rankbook.programs.elastic_options import read
 from rankbook.programs.elastic_tasks import make_task
 from rankbook.training.elastic import Checkpoints, ShardedCheckpoints
+from rankbook.training.elastic.checkpoints import step_of
 from rankbook.training.elastic.events import losses
 from rankbook.training.elastic.sharded import read_shards
 
@@ -55,6 +60,15 @@ def kind(sharded: bool) -> type[Checkpoints]:
     return ShardedCheckpoints if sharded else Checkpoints
 
 
-def read_reference(folder: Path, events: list[dict], steps: int) -> Reference:
-    """The uninterrupted run whose checkpoints lie in `folder`."""
-    return Reference(losses(events), read_parameters(folder / "checkpoints", steps))
+def run_reference(torchrun: Torchrun, folder: Path, world_size: int) -> Reference:
+    """Train as far as any plan does on so many ranks, with nothing going wrong."""
+    words = [*program(folder, MOST_STEPS), "--save-every", str(EPOCH), "--keep", str(MOST_STEPS)]
+    job = Job(torchrun, folder, words, workers=world_size)
+    with contextlib.closing(job):
+        job.start("a")
+        if problems := bad_ends(job.finish()):
+            job.write_logs()
+            raise RuntimeError(f"an uninterrupted run failed: {problems}; see {folder}")
+    kept = Checkpoints(folder / "checkpoints")
+    parameters = {step_of(path): kept.read_checked(path)["model"] for path in kept.paths()}
+    return Reference(losses(job.events), parameters)
