@@ -80,6 +80,8 @@ def main() -> int:
         except CannotMount as error:
             skipped.append({"seed": plan.seed, "why": str(error)})
             return
+        except Exception as error:  # of the driver itself: counted, and the others go on
+            run = Run(plan, driver.folder, [f"the driver failed: {error!r}"])
         runs[start].append(run)
         load.append(os.getloadavg()[0])
         print(f"{start}, {run.seconds:.0f} s, load {load[-1]:.1f}: {run}", flush=True)

@@ -15,6 +15,7 @@ from rankbook.faults.job import CELL, Job, Stuck
 from rankbook.faults.plan import Fault, Plan
 from rankbook.faults.reference import SAMPLES, kind, program, read_parameters, run_reference
 from rankbook.faults.run import Run, Strike
+from rankbook.faults.victim import Blow, Victim
 from rankbook.live.errors import UsageError
 from rankbook.live.torchrun.session import Torchrun
 
@@ -80,7 +81,7 @@ class Driver:
             stack.enter_context(contextlib.closing(job))
             start = functools.partial(start_all, job)
             checkpoints = kind(plan.sharded)(place / "checkpoints")
-            victim = kinds.Victim(job, start, checkpoints, timeout, disk)
+            victim = Victim(job, start, checkpoints, timeout, disk)
             try:
                 self._live_through(run, victim)
                 self._audit(run, job.finish(PATIENCE), victim)
@@ -93,7 +94,7 @@ class Driver:
         run.problems += _left_processes(job.events)
         run.seconds = time.monotonic() - began
 
-    def _live_through(self, run: Run, victim: kinds.Victim) -> None:
+    def _live_through(self, run: Run, victim: Victim) -> None:
         """Start the job, and let everything go wrong. Raises TooShort, Stuck, UsageError."""
         job, blow = victim.job, None
         start_all(job, run.plan.nodes)
@@ -113,14 +114,14 @@ class Driver:
                 raise TooShort(f"{run.plan.steps} steps were done too soon") from None
             raise
 
-    def _strike(self, run: Run, victim: kinds.Victim, fault: Fault) -> kinds.Blow:
+    def _strike(self, run: Run, victim: Victim, fault: Fault) -> Blow:
         step = victim.job.steps()[-1]["step"]
         self.say(f"  step {step}: {fault.kind}")
         blow = getattr(kinds, fault.kind)(victim, fault.draw)
         run.strikes.append(Strike(fault, step, blow.time))
         return blow
 
-    def _recovered(self, run: Run, job: Job, blow: kinds.Blow) -> dict:
+    def _recovered(self, run: Run, job: Job, blow: Blow) -> dict:
         """Wait for the step that shows it; return its event."""
         strike = run.strikes[-1]
         event = job.wait(
@@ -133,7 +134,7 @@ class Driver:
             run.problems.append(f"{strike.fault.kind}: no event {blow.sign!r} came of it")
         return event
 
-    def _audit(self, run: Run, codes: dict[str, int], victim: kinds.Victim) -> None:
+    def _audit(self, run: Run, codes: dict[str, int], victim: Victim) -> None:
         """All that has to hold; what does not is a problem of the run."""
         events, steps = victim.job.events, run.plan.steps
         run.worlds = sorted(audit.world_sizes(events))
@@ -164,7 +165,7 @@ def _wait_more_steps(job: Job, step: int) -> None:
     job.wait(f"step {step}", lambda: job.steps()[-1]["step"] >= step, PATIENCE)
 
 
-def _first(steps: list[dict], blow: kinds.Blow) -> dict | None:
+def _first(steps: list[dict], blow: Blow) -> dict | None:
     return next((e for e in steps if e["time"] > blow.time and blow.over(e)), None)
 
 

@@ -52,11 +52,12 @@ class Job:
         self._options = [*options, "--nproc-per-node", str(workers)]
         self._program = [*program, "--events", str(self.record)]
         self._read = 0  # bytes of the record
+        self._first = 0  # the first launch since the job was last started anew
 
     def start(self, node: str) -> None:
         """Start the agent `node`: the first of a job hosts the store, the others join."""
-        if not self.running:
-            self.host = node
+        if not self.running:  # those before it, if any, are history
+            self.host, self._first = node, len(self.launches)
         order = Order(self._options, self._program, node)
         cell = NAME.format(node=node) + self._cell
         self._torchrun.run_node(order, cell, _unseen, self._cold, background=True)
@@ -142,13 +143,17 @@ class Job:
         return [event for event in self.events if event["event"] == "step"]
 
     def finish(self, seconds: float = 120.0) -> dict[str, int]:
-        """Wait until all agents have ended; return the exit code of each that nobody killed."""
+        """Wait until all agents have ended; return the exit code of each that nobody killed.
+
+        Of those that were started since all had ended the last time.
+        """
         deadline = time.monotonic() + seconds
         for launch in self.launches:
             if not launch.done.wait(max(0.0, deadline - time.monotonic())):
                 raise Stuck(f"{launch.order.node} still ran after {seconds:.0f} s")
         self.read()
-        return {x.order.node: x.code for x in self.launches if not x.killed_by_reader}
+        launches = [x for x in self.launches[self._first :] if not x.killed_by_reader]
+        return {launch.order.node: launch.code for launch in launches}
 
     def close(self) -> None:
         """End what still runs, now."""
