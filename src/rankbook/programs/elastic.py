@@ -154,7 +154,8 @@ def resume(run: Run) -> None:
     batch = f"{run.options.batch} samples a step"
     if run.options.batch_per_rank is not None:
         batch += f" (for {run.world_size} ranks; more ranks take more, at another learning rate)"
-    run.say(f"{run.world_size} ranks, {since}; {batch}, learning rate {run.options.lr:g}")
+    ranks = f"{run.world_size} rank{'s' * (run.world_size > 1)}"
+    run.say(f"{ranks}, {since}; {batch}, learning rate {run.options.lr:g}")
 
 
 def train(run: Run, notice: Notice) -> None:
