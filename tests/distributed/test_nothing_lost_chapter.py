@@ -1,0 +1,56 @@
+"""What chapter 9 says of torchrun and of torch.save, and does not assert itself."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pickle import UnpicklingError
+
+import pytest
+import torch
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "3"]
+
+
+def test_status_75_is_started_again_and_status_0_is_the_end(tmp_path):
+    """A rank that leaves early with 0 ends the job: torchrun takes it for done."""
+    program, lives = tmp_path / "program.py", tmp_path / "lives"
+    program.write_text(
+        textwrap.dedent(f"""
+        import os, sys
+        life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        with open({str(lives)!r}, "a") as file:
+            print(life, file=file)
+        sys.exit([75, 75, 0][life])
+        """)
+    )
+    command = [*TORCHRUN, "--nproc-per-node", "1", "--monitor-interval", "0.1", str(program)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert lives.read_text().split() == ["0", "1", "2"]
+
+
+def test_torch_save_empties_the_old_file_before_the_new_one_is_there(tmp_path):
+    """In between there is neither: here the state itself looks, while it is written."""
+    path, seen = tmp_path / "checkpoint.pt", []
+
+    class Looks:
+        def __reduce__(self):
+            seen.append(path.stat().st_size)
+            return dict, ()
+
+    torch.save({"weight": torch.zeros(1000)}, path)
+    whole = path.stat().st_size
+    torch.save({"weight": torch.zeros(1000), "look": Looks()}, path)
+    assert seen and max(seen) < whole
+
+
+def test_a_checkpoint_that_lacks_its_end_cannot_be_loaded(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"weight": torch.zeros(1000)}, path)
+    content = path.read_bytes()
+    for size in (1, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises((RuntimeError, OSError, UnpicklingError)):
+            torch.load(path)
