@@ -27,7 +27,7 @@ def train(arguments: list[str], kill: tuple[str, int, int] | None = None) -> dic
         with Notice() as notice:
             elastic.train(run, notice)
     except RuntimeError as error:
-        elastic.lose(run, error)  # as the program does: it ends
+        elastic.lose(error, run)  # as the program does: it ends
     return {"step": run.step, "loss": run.loss}
 
 

@@ -31,6 +31,7 @@ class Job:
 
     def start(self, *torchrun: str, node: str = "a") -> subprocess.Popen:
         command = [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "0.1"]
+        command += ["--log-dir", str(self.folder / "logs")]  # a killed agent leaves it behind
         environment = os.environ | {
             "PYTHONPATH": str(ROOT / "src"),
             "OMP_NUM_THREADS": "1",
