@@ -68,6 +68,12 @@ class Job:
         """The nodes whose agents run, the longest running first."""
         return [launch.order.node for launch in self.launches if launch.running]
 
+    @property
+    def staying(self) -> list[str]:
+        """The running nodes that nobody has told to end."""
+        killed = {x.order.node for x in self.launches if x.running and x.killed_by_reader}
+        return [node for node in self.running if node not in killed]
+
     def alive(self, node: str | None = None) -> dict[int, int]:
         """The process id of each rank that runs now, of one node or of all."""
         nodes = [node] if node else self.running

@@ -73,7 +73,7 @@ def node_leaves(victim: Victim, draw: float) -> Blow:
 
 def store_host_killed(victim: Victim, draw: float) -> Blow:
     """SIGKILL to the agent that hosts the store: that ends the job, which is started anew."""
-    nodes, blow = len(victim.job.running), victim.renewed()
+    nodes, blow = len(victim.job.staying), victim.renewed()
     victim.job.signal_agent(victim.job.host, signal.SIGKILL)
     victim.job.finish()
     victim.start(nodes)
@@ -82,7 +82,7 @@ def store_host_killed(victim: Victim, draw: float) -> Blow:
 
 def everything_killed(victim: Victim, draw: float) -> Blow:
     """The power goes; the job is started anew."""
-    nodes, blow = victim.job.running, victim.renewed()
+    nodes, blow = victim.job.staying, victim.renewed()
     for node in nodes:
         victim.job.kill_node(node)
     victim.job.finish()

@@ -40,7 +40,7 @@ class Victim:
 
     def guest(self, draw: float) -> str:
         """A node that does not host the store."""
-        return choose([node for node in self.job.running if node != self.job.host], draw)
+        return choose([node for node in self.job.staying if node != self.job.host], draw)
 
     def signal_worker(self, signum: int, draw: float) -> int:
         """Send a signal to some worker; return its process id."""
