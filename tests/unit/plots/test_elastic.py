@@ -1,0 +1,76 @@
+"""The timeline of an elastic job: what is drawn and counted is what the events say."""
+
+import pytest
+
+from rankbook.plots.elastic import elastic_timeline
+from rankbook.plots.elastic_worlds import elastic_table, gaps, worlds
+
+
+def attempt(name: str, nodes: dict[str, int], start: float, steps: range) -> list[dict]:
+    """Events of ranks on `nodes` (ranks each): a start, then a step a second."""
+    names = [node for node, count in nodes.items() for _ in range(count)]
+    events = []
+    for rank, node in enumerate(names):
+        who = {"node": node, "rank": rank, "world_size": len(names), "attempt": name,
+               "pid": 100 * ord(name) + rank}  # fmt: skip
+        events.append(who | {"time": start, "event": "start", "step": steps.start - 1})
+        events += [
+            who | {"time": start + 1 + n, "event": "step", "step": step, "loss": 1 / step}
+            for n, step in enumerate(steps)
+        ]
+    return events
+
+
+# a alone does steps 1 to 3; with b 4 to 6; b is killed, and 5 to 8 are done by a alone
+RECORD = [
+    *attempt("A", {"a": 1}, 10.0, range(1, 4)),  # the steps end at 11, 12, 13
+    *attempt("B", {"a": 1, "b": 2}, 15.0, range(4, 7)),  # 16, 17, 18
+    *attempt("C", {"a": 1}, 25.0, range(5, 9)),  # 26 to 29
+]
+FAULTS = [(12.5, "b", "joins"), (18.25, "b", "killed"), (19.0, "b", "mourned"), (40.0, "a", "late")]
+
+
+def words(axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_worlds_and_gaps():
+    assert [world.size for world in worlds(reversed(RECORD))] == [1, 3, 1]
+    first, second = gaps(RECORD)
+    assert (first.before, first.after, first.redone, first.seconds) == (1, 3, 0, 3.0)
+    assert (second.before, second.after, second.redone, second.seconds) == (3, 1, 2, 8.0)
+
+
+def test_the_table_counts_a_gap_once():
+    join, kill, again, late = elastic_table(RECORD, reversed(FAULTS)).rows
+    assert join == ["1", "b: joins", "1 to 3", "3.5", "3.0", "0"]
+    assert kill == ["2", "b: killed", "3 to 1", "7.8", "8.0", "2"]
+    assert again == ["3", "b: mourned", "", "7.0", "", ""]
+    assert late == ["4", "a: late", "", "", "", ""]
+
+
+def test_the_timeline_shows_lives_steps_losses_and_faults():
+    figure = elastic_timeline(RECORD, FAULTS[:2])
+    lives, steps, losses, below = figure.axes
+    bars = [(bar.get_x(), bar.get_width()) for bar in lives.patches if bar.get_height() < 1]
+    assert sorted(bars) == [(0.0, 3.0), *[(5.0, 3.0)] * 3, (15.0, 4.0)]
+    assert [label.get_text() for label in lives.get_yticklabels()] == ["a", "b"]
+    assert words(lives) == ["1", "2"] and words(steps) == ["3.0", "8.0"]
+    assert words(below) == ["1  b: joins", "2  b: killed"]
+    drawn = [list(line.get_ydata()) for line in steps.lines[:3]]
+    assert drawn == [[1, 2, 3], [4, 5, 6], [5, 6, 7, 8]]
+    assert list(losses.lines[0].get_ydata()) == [1, 1 / 2, 1 / 3]
+
+
+def test_workers_of_one_node_share_its_row():
+    lives, *_ = elastic_timeline(RECORD).axes
+    ends = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in lives.patches
+            if bar.get_x() == 5.0 and bar.get_y() > 0.5]  # fmt: skip
+    assert len(ends) == 2 and ends[0][1] == pytest.approx(ends[1][0])
+
+
+@pytest.mark.parametrize("events", [[], RECORD[:1]])
+def test_events_without_a_step(events):
+    for draw in (worlds, elastic_timeline):
+        with pytest.raises(ValueError, match="no rank 0 finished a step"):
+            draw(events)
