@@ -1,6 +1,6 @@
 """Many runs in which things go wrong: is anything ever lost, and how long until training goes on?
 
-    python -m benchmarks.soak [--seeds 200] [--from 0] [--cold-every 10]
+    python -m benchmarks.soak [--seeds 200] [--from 0] [--cold-every 20]
 
 Processes start warm, from one that has torch loaded, which a cluster has not. So now and then a
 cold run, in which workers are killed twice, is timed under the same load: for the ratio of what a
@@ -30,7 +30,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--from", dest="first", type=int, default=0)
-    parser.add_argument("--cold-every", type=int, default=10)
+    parser.add_argument("--cold-every", type=int, default=20)
     options = parser.parse_args(arguments)
     if options.cold_every < 1:
         parser.error(f"--cold-every {options.cold_every}: use 1 or more")
