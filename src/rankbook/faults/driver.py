@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from rankbook.faults import audit, kinds
-from rankbook.faults.disk import SmallDisk
+from rankbook.faults.disk import CannotMount, SmallDisk
 from rankbook.faults.job import CELL, Job, Stuck
 from rankbook.faults.plan import Fault, Plan
 from rankbook.faults.reference import SAMPLES, kind, program, read_parameters, run_reference
@@ -59,6 +59,9 @@ class Driver:
             except TooShort as error:
                 self.say(f"  again with longer steps: {error}")
                 run.problems = [str(error)]
+            except CannotMount:
+                shutil.rmtree(run.folder)
+                raise
         if not run.problems:
             shutil.rmtree(run.folder)
         return run
