@@ -104,6 +104,8 @@ def troubles(folder: str) -> dict[str, str]:
     told("sharded", lambda: ShardedCheckpoints(a_file).save(1, state))
     told("no folder", lambda: load_newest(Checkpoints(a_file)))
     told("a class", lambda: save_together(Checkpoints(Path(folder)), 1, state | {"x": print}))
+    shards = capture(*make(shard=True), {"step": 1})
+    told("shards", lambda: save_together(Checkpoints(Path(folder)), 1, shards))
     shared = Checkpoints(Path(folder) / "of-rank-0")
     save_together(shared, 1, state)
     told("elsewhere", lambda: load_newest(shared if rank == 0 else Checkpoints(Path(folder))))

@@ -37,6 +37,10 @@ def test_the_trouble_of_one_rank_is_that_of_all_in_one_sentence(folder):
         assert told[name].endswith("; name a folder, not a file")
     assert told["no folder"].startswith(f"CheckpointError: the checkpoints in {at}/file cannot be")
     assert told["a class"].startswith("ValueError: state['x'] is a builtins.builtin_function_or")
+    assert told["shards"] == (
+        "ValueError: state['model']['0.weight'] is sharded over ranks; save it with "
+        "ShardedCheckpoints"
+    )
     assert told["elsewhere"].startswith(
         f"CheckpointError: rank 1 sees 0 checkpoints in {at}, but rank 0 found step-00000001-"
     )

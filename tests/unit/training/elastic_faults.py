@@ -20,6 +20,11 @@ def in_child(work: Callable[[], object]) -> int:
 
     `work` must not let torch use several threads (large tensors): they are not copied.
     """
+    return end_of(begin_child(work))
+
+
+def begin_child(work: Callable[[], object]) -> int:
+    """Let a copy of this process do `work`; its id, for `end_of`."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -28,6 +33,11 @@ def in_child(work: Callable[[], object]) -> int:
             status = 0
         finally:
             os._exit(status)
+    return child
+
+
+def end_of(child: int) -> int:
+    """The exit status of a child, minus the number of the signal that ended it."""
     end = time.monotonic() + 60
     while not (done := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > end:

@@ -13,7 +13,9 @@ from rankbook.training.elastic import CheckpointError, Checkpoints, ShardedCheck
 from rankbook.training.elastic.checkpoints import Damaged
 from rankbook.training.elastic.plain import save_plain, sha256
 from tests.unit.training.elastic_faults import (
+    begin_child,
     disk,
+    end_of,
     in_child,
     killed_at,
     killed_at_byte,
@@ -87,11 +89,10 @@ def test_a_damaged_one_is_removed_with_the_next_save(two):
     path.write_bytes(b"")
     two.newest()
     assert path.exists()  # somebody may want to look at it
-    two.save(2, state_of(3))
-    assert not path.exists() and [p.name[:13] for p in two.paths()] == [
-        "step-00000002",
-        "step-00000001",
-    ]
+    two.keep = 2
+    two.save(3, state_of(3))
+    assert not path.exists()  # and does not count as one of the two
+    assert [p.name[:13] for p in two.paths()] == ["step-00000003", "step-00000001"]
 
 
 def file_size() -> int:
@@ -154,6 +155,22 @@ def test_other_files_are_left_alone(two):
     two.save(3, state_of(3))
     assert two.newest().step == 3 and len(two.paths()) == 3
     assert set(others) < set(names(two.folder))
+
+
+def test_a_folder_of_another_kind_is_not_taken_for_an_empty_one(two):
+    told = r"the checkpoints in .*/b are each in one file, so this run would begin anew; go on with"
+    with pytest.raises(CheckpointError, match=told):
+        ShardedCheckpoints(two.folder).newest()
+
+
+def test_several_processes_may_check_a_folder_at_once(tmp_path):
+    def check():
+        for _ in range(200):
+            Checkpoints(tmp_path / "new").check()
+
+    children = [begin_child(check) for _ in range(3)]
+    assert [end_of(child) for child in children] == [0, 0, 0]
+    assert names(tmp_path / "new") == []
 
 
 def test_steps_of_nine_digits_come_after_those_of_eight(two):
@@ -279,7 +296,7 @@ def test_a_change_in_any_file_of_a_folder_is_noticed(folders, said):
         good = (path / name).read_bytes()
         flipped = bytearray(good)
         flipped[len(good) // 2] ^= 4
-        for bad in (flipped, good[:-1], b"", None):
+        for bad in (flipped, good[:-1], b"", b"{}", None):
             (path / name).unlink()
             if bad is not None:
                 (path / name).write_bytes(bad)

@@ -71,8 +71,18 @@ class Checkpoints:
         return path
 
     def newest(self) -> Kept | None:
-        """The newest good one, or None; those that are torn, cut or changed are passed over."""
-        for path in self.paths():
+        """The newest good one, or None; those that are torn, cut or changed are passed over.
+
+        Raises CheckpointError if the folder cannot be read, or only another kind has written in it.
+        """
+        paths = self.paths()
+        if not paths and self._named(kind=r"(\.pt)?"):
+            how = "sharded" if self.ending else "each in one file"
+            raise CheckpointError(
+                f"the checkpoints in {self.folder} are {how}, so this run would begin anew; go on "
+                "with that kind, or name another folder"
+            )
+        for path in paths:
             try:
                 return Kept(step_of(path), self.read_checked(path), path)
             except (ValueError, OSError) as trouble:
@@ -87,11 +97,15 @@ class Checkpoints:
 
     def paths(self) -> list[Path]:
         """All checkpoints in the folder, the newest first; nothing of them is read."""
+        found = self._named(kind=re.escape(self.ending))
+        return sorted(found, key=lambda path: (step_of(path), path.name), reverse=True)
+
+    def _named(self, kind: str) -> list[Path]:
+        """What is called as a checkpoint, with an ending of this pattern."""
         with told(f"the checkpoints in {self.folder} cannot be listed"):
             inside = list(self.folder.iterdir()) if self.folder.exists() else []
-        named = re.compile(r"step-\d{8,}-[0-9a-f]{16}" + re.escape(self.ending))
-        found = [path for path in inside if named.fullmatch(path.name)]
-        return sorted(found, key=lambda path: (step_of(path), path.name), reverse=True)
+        pattern = re.compile(r"step-\d{8,}-[0-9a-f]{16}" + kind)
+        return [path for path in inside if pattern.fullmatch(path.name)]
 
     def name(self, step: int, checksum: str) -> str:
         return f"step-{step:08}-{checksum[:16]}{self.ending}"
@@ -143,22 +157,24 @@ def check_sum(path: Path, file: Path) -> None:
         raise Damaged("its checksum differs, so it was torn, cut or changed")
 
 
+_SPACE = "free some space there or name a folder elsewhere"
+_FOLDER = "name a folder, not a file"
+_RIGHTS = "name a folder that this process may read and write"
 _CURES = {
-    errno.ENOSPC: "free some space there or name a folder elsewhere",
-    errno.EDQUOT: "free some space there or name a folder elsewhere",
-    errno.ENOTDIR: "name a folder, not a file",
-    errno.EEXIST: "name a folder, not a file",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _SPACE),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), _FOLDER),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
 }
 
 
 @contextlib.contextmanager
 def told(what: str) -> Iterator[None]:
-    """Say an OSError in one sentence: `what` went wrong, why, and what to do."""
+    """Say an OSError in one sentence: `what` went wrong, why, and what to do if that is known."""
     try:
         yield
     except CheckpointError:
         raise
     except OSError as error:
-        cure = _CURES.get(error.errno, "name a folder that this process may read and write")
-        why = error.strerror.lower() if error.strerror else error
-        raise CheckpointError(f"{what}: {why}; {cure}") from error
+        why = error.strerror.lower() if error.strerror else f"{error}"
+        cure = _CURES.get(error.errno)
+        raise CheckpointError(f"{what}: {'; '.join(filter(None, (why, cure)))}") from error

@@ -27,7 +27,7 @@ from rankbook.training.elastic.checkpoints import (
     told,
 )
 from rankbook.training.elastic.plain import check_plain, load_plain, plainly, save_plain, sha256
-from rankbook.training.elastic.state import from_first, place
+from rankbook.training.elastic.together import from_first, place
 from rankbook.training.elastic.whole import hidden, sync_folder, write_whole
 
 # said for one process, also when that was asked for
@@ -89,6 +89,8 @@ class ShardedCheckpoints(Checkpoints):
                 if isinstance(cause, OSError):
                     raise cause from error
                 raise OSError(f"rank {rank} says {cause}") from error
+            except RuntimeError as error:  # of gloo: another rank is gone
+                raise OSError(f"{error}") from error
 
     def read(self, path: Path) -> dict:
         """The state in `path`, with the shapes of its tensors only: `restore` reads those."""

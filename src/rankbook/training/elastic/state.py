@@ -1,16 +1,15 @@
 """What a run is at a step: taken out of it, put back, and agreed on by all ranks."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from rankbook.training.elastic.checkpoints import CheckpointError, Checkpoints, Kept, step_of
 from rankbook.training.elastic.random_state import random_state, seed_from, set_random_state
+from rankbook.training.elastic.together import from_first, gather, place
 
 
 def capture(
@@ -159,34 +158,3 @@ def _other_model(state: dict, model: nn.Module, optimizer: Optimizer) -> str:
             f"{here}; {cure}"
         )
     return ""
-
-
-def place() -> tuple[int, int]:
-    """This rank, and how many there are: 0 and 1 where there is no process group."""
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    return 0, 1
-
-
-def gather(value: Any) -> list:
-    """`value` of every rank."""
-    values = [value] * place()[1]
-    if len(values) > 1:
-        dist.all_gather_object(values, value)
-    return values
-
-
-def from_first(make: Callable[[], Any], group: dist.ProcessGroup | None = None) -> Any:
-    """What `make()` gives on rank 0, on all ranks, which wait for it; its error too."""
-    rank, ranks = place()
-    box = [None, None]
-    if rank == 0:
-        try:
-            box[0] = make()
-        except (OSError, ValueError) as error:
-            box[1] = error
-    if ranks > 1:
-        dist.broadcast_object_list(box, group=group)
-    if box[1]:
-        raise box[1]
-    return box[0]
