@@ -79,7 +79,7 @@ class Job:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.agents[name] = subprocess.Popen(
                 [str(word) for word in command],
-                env=environment(name),
+                env=environment(name) | {"TMPDIR": str(self.folder)},  # agents leave logs
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,

@@ -85,7 +85,11 @@ def agent(host: Host, first: Host, folder: Path) -> subprocess.Popen:
     with (folder / host.name).open("wb") as log:
         return subprocess.Popen(
             host.command(*torchrun),
-            env={**ENVIRONMENT, "GLOO_SOCKET_IFNAME": host.interface},
+            env={
+                **ENVIRONMENT,
+                "GLOO_SOCKET_IFNAME": host.interface,
+                "TMPDIR": str(folder),  # an agent that is killed leaves its logs
+            },
             stdout=log,
             stderr=subprocess.STDOUT,
         )
