@@ -4,7 +4,7 @@ import argparse
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -18,6 +18,11 @@ from rankbook.training.elastic import Checkpoints, Events, load_newest, restore
 from rankbook.training.elastic.random_state import seed_from
 
 AGENT = "RANKBOOK_AGENT"  # set where a notebook's agent started us: it has seen to our end
+
+SHARED = (
+    "torchrun shares its store with the ranks, so no node can join, and a restart may look for "
+    "ranks that are gone; start it with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+)
 
 
 @dataclass
@@ -68,9 +73,21 @@ def prepare(options: argparse.Namespace) -> Run:
     events.write("start", time=began)
     checkpoints.say = run.pass_over
     seed_from({"seed": options.seed}, run.rank)  # dropout, until a checkpoint says more
+    if shares_its_store(os.environ):
+        run.say(SHARED)
     resume(run)
     run.loader = load(run)
     return run
+
+
+def shares_its_store(environment: Mapping[str, str]) -> bool:
+    """Whether the job can change, and torchrun started it in a way that does not bear that.
+
+    So it is with torch 2.13 unless it is told otherwise, as `rankbook.programs.elastic` says.
+    """
+    shared = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    restarts = environment.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
+    return shared and (restarts or environment.get("GROUP_WORLD_SIZE", "1") != "1")
 
 
 def open_checkpoints(options: argparse.Namespace) -> Checkpoints:

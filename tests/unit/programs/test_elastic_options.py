@@ -1,16 +1,22 @@
 """The options of elastic: what they mean, and what they refuse; what it trains."""
 
+import multiprocessing
+import sys
+
 import pytest
 import torch
 
 from rankbook.data.global_batches import collate_share
+from rankbook.programs import elastic
 from rankbook.programs.elastic_options import read
+from rankbook.programs.elastic_run import shares_its_store
 from rankbook.programs.elastic_tasks import ToyData, Windows, make_task
 
 
 @pytest.fixture(autouse=True)
 def three_ranks(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.delenv("RANK", raising=False)
 
 
 def options(line: str):
@@ -103,3 +109,55 @@ def test_the_loss_of_each_sample(line):
     again = make_task(options(line), torch.device("cpu"))
     for one, other in zip(task.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (
+            "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:4711. This "
+            "is typically caused by a remote worker crashing. Check the logs.",
+            "Connection closed by peer [127.0.0.1]:4711",
+        ),
+        (
+            "[/x/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 60000ms for recv "
+            "operation to complete",
+            "Timed out waiting 60000ms for recv operation to complete",
+        ),
+    ],
+)
+def test_a_lost_rank_is_one_sentence_and_a_restart(error, why, tmp_path):
+    def work() -> None:
+        with (tmp_path / "said").open("w") as sys.stderr:
+            elastic.lose(RuntimeError(error))
+
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 1
+    said = f"elastic, rank 0: lost another rank before the first step: {why}\n"
+    assert (tmp_path / "said").read_text() == said
+
+
+def test_another_error_is_not_taken_for_a_lost_rank():
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        elastic.lose(RuntimeError("a mistake of ours"))
+
+
+@pytest.mark.parametrize(
+    ("shared", "restarts", "nodes", "told"),
+    [
+        ("True", "3", "1", True),
+        ("True", "0", "2", True),
+        ("True", "0", "1", False),
+        ("False", "3", "2", False),
+    ],
+)
+def test_a_shared_store_is_said_where_the_job_can_change(shared, restarts, nodes, told):
+    environment = {
+        "TORCHELASTIC_USE_AGENT_STORE": shared,
+        "TORCHELASTIC_MAX_RESTARTS": restarts,
+        "GROUP_WORLD_SIZE": nodes,
+    }
+    assert shares_its_store(environment) is told
+    assert not shares_its_store({})
