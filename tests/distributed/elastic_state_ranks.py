@@ -112,6 +112,11 @@ def troubles(folder: str) -> dict[str, str]:
     fresh = Checkpoints(Path(folder) / "fresh-on-rank-0")
     told("lost", lambda: load_newest(fresh if rank == 0 else shared))
     found["none"] = f"{load_newest(fresh)}"
+    bad = Checkpoints(Path(folder) / "bad", say=lambda line: None)
+    if path := save_together(bad, 1, state):
+        path.write_bytes(b"torn")
+    dist.barrier()
+    found["all bad"] = f"{load_newest(bad)}"
     return found
 
 

@@ -49,6 +49,7 @@ def test_the_trouble_of_one_rank_is_that_of_all_in_one_sentence(folder):
         "one there; name a folder that all nodes share"
     )
     assert told["none"] == "None"
+    assert told["all bad"] == "None"  # a run that begins anew ends with the same parameters
 
 
 def test_a_save_that_fails_in_the_background_is_told(folder):

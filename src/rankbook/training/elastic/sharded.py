@@ -97,6 +97,8 @@ class ShardedCheckpoints(Checkpoints):
         return load_plain(path / PLAIN) | {"shards": str(path)}
 
     def read_checked(self, path: Path) -> dict:
+        if not (path / CONTENTS).is_file():
+            raise Damaged(f"its {CONTENTS} is missing")
         check_sum(path, path / CONTENTS)
         for name, checksum in json.loads((path / CONTENTS).read_text()).items():
             if not (path / name).is_file() or sha256(path / name) != checksum:

@@ -73,14 +73,14 @@ def load_newest(checkpoints: Checkpoints) -> Kept | None:
     """
     here: list[Kept | None] = [None]
 
-    def look() -> str:
+    def look() -> tuple[str, list[str]]:
         here[0] = checkpoints.newest()
-        return here[0].path.name if here[0] else ""
+        return here[0].path.name if here[0] else "", [p.name for p in checkpoints.paths()]
 
-    name, trouble = from_first(look), None
+    (name, names), trouble = from_first(look), None
     if place()[0]:
         try:
-            here[0] = _same(checkpoints, name)
+            here[0] = _same(checkpoints, name, names)
         except (OSError, ValueError) as error:
             trouble = f"{error}"
     if any(troubles := gather(trouble)):
@@ -107,11 +107,14 @@ def bare(model: nn.Module) -> nn.Module:
     return model
 
 
-def _same(checkpoints: Checkpoints, name: str) -> Kept | None:
-    """The checkpoint that rank 0 found, as this rank sees it."""
+def _same(checkpoints: Checkpoints, name: str, names: list[str]) -> Kept | None:
+    """The checkpoint `name` that rank 0 found, as this rank sees it; `names` are all in its sight.
+
+    None if it found no good one, and this rank does not see others than it.
+    """
     rank, folder = place()[0], checkpoints.folder
     seen = {path.name: path for path in checkpoints.paths()}
-    if not name and not seen:
+    if not name and seen.keys() <= set(names):
         return None
     if name not in seen:
         raise CheckpointError(
