@@ -25,9 +25,23 @@ help: ## show this list
 book: $(READY) ## execute the chapters and build both languages
 	@$(BIN)/python book/build.py
 
-# Chapters first: the book that the tests look at is built from what they gave (chapters/conftest.py).
+# Three passes, each to its end whatever the one before gave. Chapters first: the book that the tests
+# look at is built from what they gave (chapters/conftest.py). Ranks have the machine to themselves.
 test: $(READY) ## run every test, and every chapter in both languages
-	@$(BIN)/python -m pytest chapters tests --nbmake --nbmake-timeout=120
+	@$(MAKE) --no-print-directory --jobs=1 --keep-going test-chapters test-pages test-ranks
+
+.PHONY: test-chapters test-pages test-ranks
+TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+APART := tests/site tests/languages tests/unit
+
+test-chapters: $(READY)
+	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=120 --timeout=600 $(TWO_AT_A_TIME)
+
+test-pages: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TWO_AT_A_TIME)
+
+test-ranks: $(READY)
+	@$(BIN)/python -m pytest tests $(APART:%=--ignore=%)
 
 soak: $(READY) ## let things go wrong in 200 runs and record it (about an hour)
 	@$(BIN)/python -m benchmarks.soak
