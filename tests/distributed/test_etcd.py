@@ -74,6 +74,7 @@ def test_with_etcd_the_survivor_goes_on_alone(torchrun, tmp_path):
     assert survivor.code == 0, survivor.agent_failure
     last = nodes.steps()[-1]
     assert (last["step"], last["world_size"], last["rank"]) == (STEPS, 1, 0)
+    assert {s["node"] for s in nodes.steps()} == {"first", "second"}, "by their names"
     resumed = [e for e in nodes.events() if e["event"] == "resume"][-1]
     assert resumed["world_size"] == 1 and resumed["step"] >= 6, "from the checkpoint, not anew"
     assert sorted(losses(nodes.events())) == list(range(1, STEPS + 1))
