@@ -35,7 +35,7 @@ TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 APART := tests/site tests/languages tests/unit
 
 test-chapters: $(READY)
-	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=120 --timeout=600 $(TWO_AT_A_TIME)
+	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TWO_AT_A_TIME)
 
 test-pages: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TWO_AT_A_TIME)
