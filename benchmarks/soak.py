@@ -55,7 +55,7 @@ def table(warm: list[Run], cold: list[Run]) -> list[dict]:
             seconds[kind] = [s.seconds for s in strikes if s.fault.kind == kind and s.seconds]
         struck = collections.Counter(strike.fault.kind for strike in strikes)
         rows += [
-            {"processes": start, "fault": kind, "struck": struck.get(kind, len(times))}
+            {"processes": start, "fault": kind, "count": struck.get(kind, len(times))}
             | summary(times, unit=1.0)
             for kind, times in seconds.items()
             if times
@@ -107,7 +107,7 @@ def report(
     both = warm + cold
     lost = [{"seed": run.plan.seed, "what": str(run)} for run in both if run.problems]
     return write(
-        "soak",
+        f"soak-cpu-{os.cpu_count()}",
         "seconds from a fault to the next step of those who go on, by the kind of fault; "
         f"{sum(not run.problems for run in warm)} of {len(warm)} seeds lost nothing",
         table(warm, cold),
@@ -115,6 +115,8 @@ def report(
         passed=sum(not run.problems for run in both),
         runs=len(both),
         compared_to_the_bit=sum(run.exactly for run in both),
+        started_anew={run.plan.seed: run.given_up for run in both if run.given_up},
+        cold_start=summary([run.start for run in cold], unit=1.0) if cold else None,
         goal={"worker_killed, cold, times the start": 3},
         lost=lost,
         skipped=skipped,

@@ -32,7 +32,10 @@ def lost_steps(events: list[dict], steps: int) -> list[str]:
 
 
 def wrong_samples(events: list[dict], samples: int) -> list[str]:
-    """Epochs in which not each of `samples` counted exactly once. All have to be whole."""
+    """Epochs in which not each of `samples` counted exactly once. All have to be whole.
+
+    Also what makes it impossible to say: a share that is missing, two worlds at once.
+    """
     try:
         epochs = audit(events, samples)
     except ValueError as error:

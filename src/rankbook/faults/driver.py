@@ -90,6 +90,7 @@ class Driver:
                 self._audit(run, job.finish(PATIENCE), victim)
             except (Stuck, UsageError) as error:
                 run.problems.append(str(error))
+            run.given_up = job.given_up
             job.close()
             job.write_logs()
             if run.problems and disk:  # what is on it goes with it

@@ -11,10 +11,12 @@ from pathlib import Path
 from rankbook.live.torchrun.launch import TICK, Launch, Order
 from rankbook.live.torchrun.session import Torchrun
 
-# Short waits: an agent that is gone is missed after 3 to 4 s, and a new world waits 1 s for more.
+# Short waits: an agent that is gone is missed after 5 to 6 s, and a new world waits 1 s for more.
 QUICK = ("--nnodes", "1:3", "--max-restarts", "12", "--monitor-interval", "0.1", "--rdzv-conf",
-         "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=60",
+         "read_timeout=15,"  # for an agent that dies while ranks are dealt out
+         "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60",
          )  # fmt: skip
+REVIVALS = 3  # times that a job is started anew after its agents gave up
 CELL = "from rankbook.programs.elastic import main\nmain()\n"
 NAME = "import os\nos.environ['RANKBOOK_NODE'] = {node!r}  # who it is in the record\n"
 
@@ -53,6 +55,7 @@ class Job:
         self._program = [*program, "--events", str(self.record)]
         self._read = 0  # bytes of the record
         self._first = 0  # the first launch since the job was last started anew
+        self.given_up: list[str] = []  # why agents gave up, each time that it was started anew
 
     def start(self, node: str) -> None:
         """Start the agent `node`: the first of a job hosts the store, the others join."""
@@ -112,7 +115,7 @@ class Job:
     def wait(self, for_what: str, condition: Callable[[], object], seconds: float = 60.0) -> object:
         """The first true value of `condition()`; raises Stuck after `seconds`.
 
-        Raises Stuck at once when no agent runs any more.
+        Raises Stuck at once when no agent runs any more, unless they gave up: see `revive`.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -120,6 +123,8 @@ class Job:
             self.read()
             if found := condition():
                 return found
+            if not running and self.revive():
+                continue
             if not running or time.monotonic() >= deadline:
                 why = f"for {seconds:.0f} s" if running else "and no agent runs any more"
                 last = self.events[-1] if self.events else "nothing"
@@ -148,11 +153,33 @@ class Job:
         """The events of steps, as far as read."""
         return [event for event in self.events if event["event"] == "step"]
 
+    def revive(self) -> bool:
+        """Start the agents that gave up anew, as a scheduler does; whether there are any.
+
+        When one dies while the others are dealt their ranks, those wait for its word and then end
+        with an error of their store. An agent that ends because of its workers is left as it is.
+        """
+        ended = [x for x in self.launches[self._first :] if x.code and not x.killed_by_reader]
+        why = [launch.trouble for launch in ended if launch.trouble]
+        if self.running or not why or len(self.given_up) == REVIVALS:
+            return False
+        self.given_up.append(why[0])
+        for launch in ended:
+            self.start(launch.order.node)
+        return True
+
     def finish(self, seconds: float = 120.0) -> dict[str, int]:
-        """Wait until all agents have ended; return the exit code of each that nobody killed.
+        """Wait until the job is done; return the exit code of each agent that nobody killed.
 
         Of those that were started since all had ended the last time.
         """
+        codes = self.wait_ended(seconds)
+        while self.revive():
+            codes = self.wait_ended(seconds)
+        return codes
+
+    def wait_ended(self, seconds: float = 120.0) -> dict[str, int]:
+        """Wait until all agents have ended, however that was; the result is that of `finish`."""
         deadline = time.monotonic() + seconds
         for launch in self.launches:
             if not launch.done.wait(max(0.0, deadline - time.monotonic())):

@@ -75,7 +75,7 @@ def store_host_killed(victim: Victim, draw: float) -> Blow:
     """SIGKILL to the agent that hosts the store: that ends the job, which is started anew."""
     nodes, blow = len(victim.job.staying), victim.renewed()
     victim.job.signal_agent(victim.job.host, signal.SIGKILL)
-    victim.job.finish()
+    victim.job.wait_ended()
     victim.start(nodes)
     return blow
 
@@ -85,7 +85,7 @@ def everything_killed(victim: Victim, draw: float) -> Blow:
     nodes, blow = victim.job.staying, victim.renewed()
     for node in nodes:
         victim.job.kill_node(node)
-    victim.job.finish()
+    victim.job.wait_ended()
     victim.start(len(nodes))
     return blow
 

@@ -25,6 +25,7 @@ class Strike:
 class Run:
     """How a plan went. problems: what was lost, one sentence each; none if nothing was.
 
+    given_up: why the agents gave up, each time that the job was started anew, as a scheduler does.
     worlds: the world sizes of the steps that count. exactly: whether the parameters were compared
     to the bit. start: seconds from the birth of the first workers to their first step.
     """
@@ -33,6 +34,7 @@ class Run:
     folder: Path
     problems: list[str] = field(default_factory=list)
     strikes: list[Strike] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
     worlds: list[int] = field(default_factory=list)
     exactly: bool = False
     start: float = 0.0
@@ -46,6 +48,7 @@ class Run:
             if strike.seconds is not None:
                 took = f"{strike.seconds:.1f} s to the next step, world {strike.world_size}"
             lines.append(f"  {strike.fault.kind} in step {strike.step}: {took}")
+        lines += [f"  started anew, as the agents gave up: {why[:100]}" for why in self.given_up]
         if self.problems:
             lines.append(f"  record and logs: {self.folder}")
             lines.append(f"  again: python -m rankbook.faults --seed {self.plan.seed}")

@@ -90,6 +90,13 @@ def test_another_loss(loss):
     assert problem.startswith("the loss of 1 steps is off, first of step 5")
 
 
+def test_two_worlds_at_once():
+    events = record()
+    find(events, 3, 1, "one")["time"] = find(events, 3, 0)["time"] + 0.5
+    (problem,) = problems(events)
+    assert problem.startswith("attempts one and two trained at the same time, for 0.5 s")
+
+
 def test_other_parameters():
     wanted = {"weight": torch.ones(3), "bias": torch.zeros(2)}
     near, far = copy.deepcopy(wanted), copy.deepcopy(wanted)

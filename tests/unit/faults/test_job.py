@@ -5,6 +5,8 @@ import json
 import pytest
 
 from rankbook.faults import Job, Stuck
+from rankbook.faults.job import REVIVALS
+from rankbook.live.torchrun.launch import Launch
 from rankbook.live.torchrun.session import Torchrun
 
 
@@ -41,3 +43,39 @@ def test_waiting_for_a_job_that_has_ended_is_stuck(job):
     with pytest.raises(Stuck, match="in a world of 3 and no agent runs"):
         job.wait_world(3)
     assert job.finish() == {} and job.running == [] and job.alive() == {}
+
+
+class Launches:
+    """A session in which every agent ends at once: code, trouble and who killed it are given."""
+
+    def __init__(self, *ends: tuple[int, str, str]):
+        self.ends, self.nodes = list(ends), {}
+
+    def run_node(self, order, *_, **options):
+        code, trouble, killed = self.ends.pop(0)
+        self.nodes[order.node] = launch = Launch(order, None, [])
+        launch.code, launch.trouble, launch.killed_by_reader = code, trouble, killed
+        launch.done.set()
+
+    def node(self, name):
+        return self.nodes[name]
+
+
+def test_agents_that_gave_up_are_started_anew_and_others_are_not(tmp_path):
+    gave_up, killed, failed, well = (1, "DistStoreError", ""), (-9, "", "SIGKILL"), (1, "", ""), 0
+    job = Job(Launches(gave_up, (well, "", "")), tmp_path, [])
+    job.start("a")
+    assert job.finish() == {"a": 0} and job.given_up == ["DistStoreError"]
+    assert [launch.order.node for launch in job.launches] == ["a", "a"]
+    for end, codes in ((killed, {}), (failed, {"a": 1}), ((well, "", ""), {"a": 0})):
+        job = Job(Launches(end), tmp_path, [])
+        job.start("a")
+        assert job.finish() == codes and not job.given_up
+
+
+def test_a_job_whose_agents_always_give_up_is_given_up(tmp_path):
+    job = Job(Launches(*[(1, "DistStoreError", "")] * (REVIVALS + 1)), tmp_path, [])
+    job.start("a")
+    with pytest.raises(Stuck, match="no agent runs any more"):
+        job.wait_step(1)
+    assert len(job.given_up) == REVIVALS
