@@ -18,7 +18,7 @@ import torch.distributed as dist
 from rankbook.data.global_batches import position
 from rankbook.programs.elastic_options import read
 from rankbook.programs.elastic_run import Run, prepare
-from rankbook.programs.report import fail
+from rankbook.programs.report import end, fail
 from rankbook.training.elastic import (
     CheckpointError,
     Notice,
@@ -124,3 +124,4 @@ def finish(run: Run) -> dict:
 
 if __name__ == "__main__":
     main()
+    end()

@@ -18,7 +18,7 @@ from rankbook.data import Corpus, wikitext2
 from rankbook.models import preset
 from rankbook.parallel import Pipeline, PipelinePlan, init, stage_module
 from rankbook.programs.pipe_ddp_options import check_same, deciding, make_plan, read
-from rankbook.programs.report import Log, Progress, fail
+from rankbook.programs.report import Log, Progress, end, fail
 from rankbook.training import (
     batchify,
     evaluate,
@@ -219,3 +219,4 @@ def finish(job: Job) -> dict:
 
 if __name__ == "__main__":
     main()
+    end()

@@ -20,6 +20,7 @@ from rankbook.parallel import (
     schedule_names,
     stage_module,
 )
+from rankbook.programs.report import end
 from rankbook.training.loss import token_loss
 
 CONFIG = preset("tiny", vocab_size=256)  # the tokens are bytes
@@ -106,3 +107,4 @@ def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 if __name__ == "__main__":
     print(main(), flush=True)
+    end()

@@ -1,6 +1,7 @@
-"""What a program says: a bar in the terminal, lines of JSON in a file, one sentence on an error."""
+"""What a program says: a bar in the terminal, JSON in a file, one sentence on an error; its end."""
 
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -71,3 +72,19 @@ def fail(error: Exception, program: str) -> NoReturn:
     print(f"{who}: {error}", file=sys.stderr, flush=True)
     sys.stderr.flush()
     os._exit(2)  # a rank with an open group would wait for the others in its clean-up
+
+
+def end(status: int = 0) -> NoReturn:
+    """End this rank, whose work is done, without Python's own shutdown.
+
+    A group that has not lost every reference when it is destroyed keeps its threads: importing
+    ``torch._dynamo`` while it is there, as optimizers and DDP do, is enough (torch 2.13). Such a
+    thread of gloo may let go of the tensors of the last collective while Python shuts down, cannot
+    get the GIL any more, and aborts the rank: "terminate called without an active exception".
+    """
+    for worker in multiprocessing.active_children():  # a loader's
+        worker.terminate()
+        worker.join()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from rankbook.parallel.placement import init, place
 from rankbook.programs import speed_record
-from rankbook.programs.report import fail
+from rankbook.programs.report import end, fail
 from rankbook.programs.speed_options import read
 from rankbook.speed.ladder import run
 from rankbook.speed.many import STRATEGIES
@@ -135,4 +135,4 @@ def status(rows: list[dict]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(status(main()))
+    end(status(main()))

@@ -6,19 +6,18 @@ torchrun --standalone --nproc-per-node 2 -m rankbook.programs.train_lm_trainer -
 
 import argparse
 import itertools
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
 from rankbook.data.lines import ShardedLines
 from rankbook.parallel.placement import init
-from rankbook.programs.report import Log, Progress, fail
+from rankbook.programs.report import Log, Progress, end, fail
 from rankbook.programs.train_lm_options import read
 
 if TYPE_CHECKING:
@@ -247,22 +246,6 @@ def describe(
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
         "torch": torch.__version__,
     }
-
-
-def end() -> NoReturn:
-    """Leave with exit code 0, and without Python's own shutdown.
-
-    A group that has not lost every reference when it is destroyed keeps its threads: importing
-    ``torch._dynamo`` while it is there, which DDP does, is enough (torch 2.13). Such a thread of
-    gloo may let go of the tensors of the last collective while Python shuts down, cannot get the
-    GIL any more, and aborts the rank: "terminate called without an active exception".
-    """
-    for worker in multiprocessing.active_children():  # a loader's
-        worker.terminate()
-        worker.join()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 if __name__ == "__main__":

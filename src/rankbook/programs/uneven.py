@@ -16,7 +16,7 @@ from rankbook.data.embedded import prose
 from rankbook.models import TransformerConfig, TransformerLM, initialise
 from rankbook.parallel import RunningMean, init
 from rankbook.programs.options import Parser, natural, positive, rate
-from rankbook.programs.report import fail
+from rankbook.programs.report import end, fail
 from rankbook.training import WAYS, token_loss, train_uneven
 
 START = "torchrun --standalone --nproc-per-node 2 -m rankbook.programs.uneven --inputs 5 6"
@@ -153,3 +153,4 @@ def report(how: str, result: dict) -> str:
 
 if __name__ == "__main__":
     main()
+    end()

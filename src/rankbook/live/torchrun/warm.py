@@ -14,6 +14,8 @@ LOAD_SECONDS = 120.0
 # Read when libraries are loaded: a warm process that was started with others is of no use.
 READ_AT_START = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH", "PYTORCH_", "PYTHON",
                  "LD_", "CUDA_")  # fmt: skip
+# torch sets it by itself, where an optimizer is made; it is read when something is compiled
+READ_LATER = {"TORCHINDUCTOR_CACHE_DIR"}
 
 
 class WarmStartFailed(Exception):
@@ -81,7 +83,11 @@ class Warm:
         self._process = self._control = None
 
     def _ensure(self, environment: dict[str, str]) -> None:
-        settings = {k: v for k, v in environment.items() if k.startswith(READ_AT_START)}
+        settings = {
+            name: value
+            for name, value in environment.items()
+            if name.startswith(READ_AT_START) and name not in READ_LATER
+        }
         if self.pid is not None and settings == self._settings:
             return
         if self.pid is not None and self._in_use:
