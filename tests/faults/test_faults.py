@@ -4,23 +4,25 @@
 """
 
 import contextlib
+import os
 import re
+import signal
 
 import pytest
 
-from rankbook.faults import KINDS, CannotMount, Driver, Fault, Plan, draw_plan
+from rankbook.faults import KINDS, CannotMount, Driver, Fault, Plan, draw_plan, kinds
 from rankbook.live.torchrun.session import Torchrun
 
 SEEDS = range(12)
 FORGETFUL = """
-from rankbook.programs import elastic
+from rankbook.programs import elastic, elastic_run
 
-restore = elastic.restore
+restore = elastic_run.restore
 def and_begin_the_data_anew(*what):
     restore(*what)
     return {"epoch": 0, "sample": 0}
 
-elastic.restore = and_begin_the_data_anew
+elastic_run.restore = and_begin_the_data_anew
 elastic.main()
 """
 
@@ -59,3 +61,16 @@ def test_a_program_that_repeats_samples_is_found_out(driver, tmp_path):
     assert "again: python -m rankbook.faults --seed 12345" in told
     assert {path.name for path in run.folder.iterdir()} == {"0-a.log", "disk", "events.jsonl"}
     assert "torchrun started the workers again" in (run.folder / "0-a.log").read_text()
+
+
+def test_a_job_that_torchrun_gives_up_is_started_anew(driver, monkeypatch):
+    def host_lost(victim, draw):
+        blow, job = victim.renewed(), victim.job
+        host = next(launch for launch in job.launches if launch.order.node == job.host)
+        os.kill(host.agent.pid, signal.SIGKILL)  # nobody's order: the other agent fails with it
+        return blow
+
+    monkeypatch.setattr(kinds, "node_killed", host_lost)
+    run = driver.run(Plan(12346, 2, 1, steps=20, faults=(Fault("node_killed", 5, 0.5),)))
+    assert not run.problems, f"\n{run}"
+    assert run.given_up and "started anew" in str(run)
