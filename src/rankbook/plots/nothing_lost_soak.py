@@ -1,35 +1,20 @@
 """The recorded soak: after each kind of fault, how long until training goes on."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from rankbook.plots.results import FOLDER
 from rankbook.plots.style import color, style
 
 LOOKS = {"warm": {"color": color(0), "marker": "o"}, "cold": {"color": color(1), "marker": "s"}}
-
-
-def find_soak(start: Path | None = None) -> dict | None:
-    """What ``benchmarks/soak.py`` has recorded, or None where there is no such file.
-
-    Looks in ``book/results`` of `start` (the current folder) and of every folder above it.
-    """
-    here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        for file in sorted((folder / FOLDER).glob("soak*.json")):
-            return json.loads(file.read_text("utf-8"))
-    return None
 
 
 def soak(result: Mapping) -> Figure:
     """Draw a line a fault: the median of the seconds to the next step, from the 10th percentile
     to the 90th.
 
-    result: of ``benchmarks/soak.py``, with rows of "processes" (warm or cold), "fault", "struck",
+    result: of ``benchmarks/soak.py``, with rows of "processes" (warm or cold), "fault", "count",
     "median", "p10" and "p90", in seconds. Raises ValueError without a row.
     """
     if not result["rows"]:
@@ -42,8 +27,8 @@ def soak(result: Mapping) -> Figure:
             look = LOOKS[row["processes"]]
             axes.plot([row["p10"], row["p90"]], [y, y], lw=2, color=look["color"])
             axes.plot(row["median"], y, ms=5, **look)
-        struck = {row["fault"]: row["struck"] for row in reversed(result["rows"])}
-        labels = [f"{name.replace('_', ' ')} ({struck[name]})" for name in names]
+        counts = {row["fault"]: row["count"] for row in reversed(result["rows"])}
+        labels = [f"{name.replace('_', ' ')} ({counts[name]})" for name in names]
         axes.set_yticks(range(len(names)), labels)
         axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, None), xlabel="seconds to the next step")
         axes.tick_params(left=False)

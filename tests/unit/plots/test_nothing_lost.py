@@ -1,6 +1,5 @@
 """The figures of chapter 9: what stands where, in which colour, and what they refuse."""
 
-import json
 
 import numpy as np
 import pytest
@@ -8,14 +7,14 @@ from matplotlib.colors import same_color
 
 from rankbook.plots.nothing_lost_batches import growing_batches
 from rankbook.plots.nothing_lost_cut import batch_cut
-from rankbook.plots.nothing_lost_soak import find_soak, soak
+from rankbook.plots.nothing_lost_soak import soak
 from rankbook.plots.nothing_lost_worlds import FLOOR, world_losses
 from rankbook.plots.style import color
 
 ROWS = [
-    {"processes": "warm", "fault": "worker_killed", "struck": 20, "median": 2, "p10": 1, "p90": 4},
-    {"processes": "warm", "fault": "node_joins", "struck": 9, "median": 3, "p10": 2, "p90": 5},
-    {"processes": "cold", "fault": "worker_killed", "struck": 7, "median": 8, "p10": 6, "p90": 9},
+    {"processes": "warm", "fault": "worker_killed", "count": 20, "median": 2, "p10": 1, "p90": 4},
+    {"processes": "warm", "fault": "node_joins", "count": 9, "median": 3, "p10": 2, "p90": 5},
+    {"processes": "cold", "fault": "worker_killed", "count": 7, "median": 8, "p10": 6, "p90": 9},
 ]
 
 
@@ -100,13 +99,3 @@ def test_a_soak_has_a_line_a_fault_from_p10_to_p90():
 def test_a_soak_without_rows_is_refused():
     with pytest.raises(ValueError, match="no rows"):
         soak({"rows": []})
-
-
-def test_the_recorded_soak_is_found_from_below_or_is_none(tmp_path):
-    inside = tmp_path / "chapters" / "en"
-    inside.mkdir(parents=True)
-    assert find_soak(inside) is None
-    results = tmp_path / "book" / "results"
-    results.mkdir(parents=True)
-    (results / "soak.json").write_text(json.dumps({"rows": ROWS}))
-    assert find_soak(inside)["rows"] == ROWS
