@@ -72,10 +72,11 @@ def make_plan(parser: argparse.ArgumentParser, request: dict, directory: Path):
     if hasattr(given, "shutdown_timeout"):  # for an interrupt: torch's own is 30 seconds
         ours += ["--shutdown-timeout", "2"]
     merged = []
-    # With the store shared between agent and workers (the default), torch 2.13 can neither restart
-    # workers nor take a node in: restarted ranks read the dead ones' addresses, and rank 0 does
-    # not publish its own for the new round. So rank 0's worker hosts a store, a new one each time.
-    os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    if request["node"] or given.max_restarts:
+        # With the store shared between agent and workers (the default), torch 2.13 can neither
+        # restart workers nor take a node in: restarted ranks read the dead ones' addresses, and
+        # rank 0 does not publish its own for the new round. So rank 0's worker hosts a store.
+        os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     if not chosen & RENDEZVOUS:
         mine, merged = _rendezvous(given, request)
         ours += mine
