@@ -16,10 +16,8 @@ from rankbook.training.elastic.checkpoints import step_of
 from rankbook.training.elastic.events import losses
 from rankbook.training.elastic.sharded import read_shards
 
-SAMPLES, BATCH = (
-    50,
-    12,
-)  # the last batch of an epoch has 2 samples: less than some worlds have ranks
+# the last batch of an epoch has 2 samples: less than some worlds have ranks
+SAMPLES, BATCH = 50, 12
 
 
 def program(

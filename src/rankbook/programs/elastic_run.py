@@ -16,6 +16,7 @@ from rankbook.parallel.placement import init, place
 from rankbook.programs.elastic_tasks import Task, make_task
 from rankbook.training.elastic import Checkpoints, Events, load_newest, restore
 from rankbook.training.elastic.random_state import seed_from
+from rankbook.training.elastic.together import from_first
 
 AGENT = "RANKBOOK_AGENT"  # set where a notebook's agent started us: it has seen to our end
 
@@ -68,7 +69,7 @@ def prepare(options: argparse.Namespace) -> Run:
     run = Run(options, make_task(options, device), checkpoints, events)
     if dist.is_initialized():
         run.rank, run.world_size = dist.get_rank(), dist.get_world_size()
-    attempt = agree(uuid.uuid4().hex[:12])
+    attempt = from_first(lambda: uuid.uuid4().hex[:12])
     events.constant |= {"rank": run.rank, "world_size": run.world_size, "attempt": attempt}
     events.write("start", time=began)
     checkpoints.say = run.pass_over
@@ -112,14 +113,6 @@ def join(options: argparse.Namespace) -> torch.device:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     return device
-
-
-def agree(word: str) -> str:
-    """Rank 0's word, on all ranks."""
-    words = [word]
-    if dist.is_initialized():
-        dist.broadcast_object_list(words)
-    return words[0]
 
 
 def resume(run: Run) -> None:

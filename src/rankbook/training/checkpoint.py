@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadat
 from torch.optim import Optimizer
 
 from rankbook.parallel.pipeline import Pipeline
+from rankbook.training.elastic.together import from_first
 
 
 def save_checkpoint(
@@ -40,9 +41,9 @@ def save_checkpoint(
             for name, parameter in pipeline.named_parameters()
             for key, value in optimizer.state[parameter].items()
         }
-    folder = _from_first(lambda: _new_folder(path))
+    folder = from_first(lambda: _new_folder(path))
     save_tensors(state, storage_writer=FileSystemWriter(folder))
-    _from_first(lambda: _turn(path, folder))
+    from_first(lambda: _turn(path, folder))
 
 
 def load_checkpoint(
@@ -166,20 +167,6 @@ def _trouble(kept: dict, path: Path, pipeline: Pipeline, optimizer: Optimizer | 
     if optimizer is not None and "optimizer" not in kept:
         return f"the checkpoint at {path} holds a model without an optimizer; load the model alone"
     return ""
-
-
-def _from_first(make):
-    """What `make()` gives on rank 0, on all ranks, which wait for it; an OSError too."""
-    box = [None, None]
-    if dist.get_rank() == 0:
-        try:
-            box[0] = make()
-        except OSError as error:
-            box[1] = f"{error}"
-    dist.broadcast_object_list(box)
-    if box[1]:
-        raise OSError(box[1])
-    return box[0]
 
 
 def _new_folder(path: Path) -> str:
