@@ -11,10 +11,11 @@ from pathlib import Path
 def execution_key(root: Path) -> str:
     """Hash of what the outputs of chapters depend on, besides their own cells.
 
-    The library's source, recorded results, installed versions, Python's version and which data is
-    used. The notebooks' cells are jupyter-cache's part.
+    The library's source, the launch files, recorded results, installed versions, Python's version
+    and which data is used. The notebooks' cells are jupyter-cache's part.
     """
-    sources = [p for p in (root / "src").rglob("*") if p.suffix in {".py", ".txt", ".json"}]
+    sources = [p for p in (root / "src").rglob("*") if p.suffix not in {".pyc", ".so"}]
+    sources += (root / "launch").rglob("*")
     results = [p for p in (root / "book" / "results").glob("*.json") if p.name != "chapters.json"]
     versions = sorted({f"{d.name}=={d.version}" for d in distributions()})
     data = os.environ.get("RANKBOOK_DATA", "")
