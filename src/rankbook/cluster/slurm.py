@@ -1,0 +1,189 @@
+"""A real Slurm of a few hosts on one machine, for the length of a ``with`` block."""
+
+import atexit
+import os
+import shutil
+import string
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from rankbook.cluster.script import run
+from rankbook.cluster.why_not import NAMESPACES, why_not
+from rankbook.live.private import private_directory
+
+START_SECONDS = 60.0
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+LOGS = ("rack.out", "munge.log", "slurmctld.out", "slurmctld.log")
+
+
+class Cluster:
+    """Hosts ``n1``, ``n2``, … and a login node, with Slurm on them.
+
+    Each host is a network namespace with a host name, an address on ``eth0`` (10.77.0.1, …) and a
+    ``slurmd``. They share the machine's file systems and its cores; of its network they see
+    nothing, and it sees nothing of theirs. All of it ends when this process ends, however.
+
+    nodes: how many hosts. cpus: what Slurm believes each to have, so that two jobs fit on one.
+    folder: a folder for the jobs' logs and checkpoints; removed at the end.
+    Raises RuntimeError where `why_not` says why, or if Slurm does not start in time.
+    """
+
+    def __init__(self, nodes: int = 2, cpus: int = 4):
+        if reason := why_not():
+            raise RuntimeError(f"no cluster on this machine: {reason}")
+        began = time.monotonic()
+        self.nodes = [f"n{i}" for i in range(1, nodes + 1)]
+        self._state = private_directory("cluster")
+        self.folder = self._state / "shared"
+        self.folder.mkdir()
+        (self._state / "slurmctld").mkdir()
+        (self._state / "slurm.conf").write_text(self._conf(cpus))
+        self._environment = self._environ()
+        self._rack = self._start()
+        atexit.register(self.stop)
+        try:
+            self._until_idle()
+        except BaseException:
+            self.stop()
+            raise
+        self.seconds = time.monotonic() - began
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.stop()
+
+    def login(self, script: str, seconds: float = 60.0, show: Callable = lambda text: None) -> str:
+        """Run `script` with bash on the login node, in the checkout; return what it said.
+
+        It ends at the first command that fails. `show` is called with each piece of the output as
+        it comes. Raises ScriptFailed, with the output, on a failure or after `seconds`.
+        """
+        return self._run(["bash", "-ec", script], seconds, show)
+
+    def on(
+        self, node: str, script: str, seconds: float = 60.0, show: Callable = lambda text: None
+    ) -> str:
+        """Run `script` with bash on the host `node`, beside Slurm; otherwise as `login`."""
+        if node not in self.nodes:
+            raise ValueError(f"no host {node!r} in this cluster; there are {', '.join(self.nodes)}")
+        slurmd = (self._state / f"{node}.pid").read_text().strip()
+        enter = ["nsenter", "--target", slurmd, "--net", "--uts"]
+        return self._run([*enter, "bash", "-ec", script], seconds, show)
+
+    def submit(self, *words: str) -> int:
+        """``sbatch`` with these words; the job's id."""
+        line = ["sbatch", "--parsable", *map(str, words)]
+        return int(self._run(line, 30.0).strip().splitlines()[-1].split(";")[0])
+
+    def states(self, job: int) -> list[str]:
+        """The job's state in Slurm's words (PENDING, RUNNING, …); of an array, each task's."""
+        return [line.split("=")[1] for line in self._show(job, "JobState")]
+
+    def wait(self, job: int, states: str | Iterable[str] = "COMPLETED", seconds: float = 60.0):
+        """Wait until the job (each task of an array) has one of `states`; return the last one.
+
+        Raises TimeoutError with the job's log, also at once if the job ended in another way.
+        """
+        wanted = {states} if isinstance(states, str) else set(states)
+        end = time.monotonic() + seconds
+        while not set(now := self.states(job)) <= wanted:
+            over = not set(now) & {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED"}
+            over = over and not set(now) & {"REQUEUED", "PREEMPTED"}
+            if over or time.monotonic() > end:
+                what = f"job {job} is {' '.join(now)}, not {' or '.join(sorted(wanted))}"
+                when = "" if over else f", after {seconds:g} s"
+                raise TimeoutError(f"{what}{when}; its log:\n{self.log(job)}")
+            time.sleep(0.2)
+        return now[-1]
+
+    def log(self, job: int) -> str:
+        """What the job wrote so far; of an array, task by task."""
+        files = dict.fromkeys(line.split("=")[1] for line in self._show(job, "StdOut"))
+        return "".join(Path(f).read_text(errors="replace") for f in files if Path(f).exists())
+
+    def stop(self) -> None:
+        """End every process of the cluster and remove its folder. Harmless when it is stopped."""
+        with suppress(OSError):
+            self._rack.stdin.close()
+        try:
+            self._rack.wait(10)
+        except subprocess.TimeoutExpired:
+            self._rack.kill()
+            self._rack.wait()
+        atexit.unregister(self.stop)
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def _conf(self, cpus: int) -> str:
+        memory = psutil.virtual_memory().total // 2**20 // len(self.nodes)
+        return string.Template((HERE / "slurm.conf").read_text()).substitute(
+            folder=self._state, nodes=",".join(self.nodes), cpus=cpus, memory=memory
+        )
+
+    def _environ(self) -> dict[str, str]:
+        """The caller's environment, as a login shell of this project has it."""
+        theirs = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_")
+        kept = {name: v for name, v in os.environ.items() if not name.startswith(theirs)}
+        path = [str(Path(sys.executable).parent), kept.get("PATH", ""), "/usr/sbin", "/sbin"]
+        python = [str(ROOT / "src"), kept.get("PYTHONPATH", "")]
+        return {
+            **kept,
+            "PATH": ":".join(filter(None, path)),
+            "PYTHONPATH": ":".join(filter(None, python)),
+            "PWD": str(ROOT),
+            "SLURM_CONF": str(self._state / "slurm.conf"),
+            "SHARED": str(self.folder),
+            # no job writes into the checkout
+            "SBATCH_OUTPUT": str(self.folder / "slurm-%j.out"),
+        }
+
+    def _start(self) -> subprocess.Popen:
+        rack = ["bash", str(HERE / "rack.sh"), str(self._state), *self.nodes]
+        with (self._state / "rack.out").open("wb") as out:
+            return subprocess.Popen(
+                ["unshare", *NAMESPACES, "--mount-proc", "--kill-child", *rack],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,  # the notebook's stop button is not for it
+            )
+
+    def _until_idle(self) -> None:
+        end = time.monotonic() + START_SECONDS
+        while self._rack.poll() is None and time.monotonic() < end:
+            with suppress(RuntimeError, psutil.NoSuchProcess, IndexError):
+                if set(self.login("sinfo -hN -p main -o %T", 20).split()) == {"idle"}:
+                    return
+            time.sleep(0.1)
+        raise RuntimeError("\n".join(["Slurm did not start; the last words:", *self._last_words()]))
+
+    def _last_words(self) -> list[str]:
+        said = []
+        for name in (
+            *LOGS,
+            *(f"slurmd-{node}.{end}" for node in self.nodes for end in ("out", "log")),
+        ):
+            path = self._state / name
+            lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+            said += [f"{name}: {line}" for line in lines[-3:]]
+        return said
+
+    def _show(self, job: int, key: str) -> list[str]:
+        shown = self._run(["scontrol", "show", "job", str(job)], 20.0)
+        return [word for word in shown.split() if word.startswith(f"{key}=")]
+
+    def _run(self, command: list[str], seconds: float, show: Callable = lambda text: None) -> str:
+        if self._rack.poll() is not None:
+            raise RuntimeError("this cluster has ended; start another")
+        first = psutil.Process(self._rack.pid).children()[0].pid
+        into = ["nsenter", "--target", str(first), "--mount", "--net", "--uts", "--ipc", "--pid"]
+        return run([*into, f"--wd={ROOT}", *command], self._environment, seconds, show)

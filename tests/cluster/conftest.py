@@ -1,0 +1,14 @@
+"""A cluster for the tests of a module; where there can be none they are skipped, and say why."""
+
+import pytest
+
+from rankbook.cluster import Cluster, why_not
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with Slurm, gone after the module's last test."""
+    if reason := why_not():
+        pytest.skip(f"no cluster on this machine: {reason}")
+    with Cluster() as cluster:
+        yield cluster
