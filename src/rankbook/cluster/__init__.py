@@ -5,3 +5,10 @@ from rankbook.cluster.slurm import Cluster
 from rankbook.cluster.why_not import why_not
 
 __all__ = ["Cluster", "ScriptFailed", "why_not"]
+
+
+def load_ipython_extension(ip):
+    """Add ``%cluster`` and ``%%cluster`` to the IPython shell `ip`."""
+    from rankbook.cluster.magic import ClusterMagics
+
+    ip.register_magics(ClusterMagics)

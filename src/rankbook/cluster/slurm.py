@@ -1,26 +1,24 @@
 """A real Slurm of a few hosts on one machine, for the length of a ``with`` block."""
 
 import atexit
-import os
 import shutil
 import string
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import psutil
 
+from rankbook.cluster.environment import ROOT, environment
 from rankbook.cluster.script import run
 from rankbook.cluster.why_not import NAMESPACES, why_not
 from rankbook.live.private import private_directory
 
 START_SECONDS = 60.0
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-LOGS = ("rack.out", "munge.log", "slurmctld.out", "slurmctld.log")
 
 
 class Cluster:
@@ -45,7 +43,7 @@ class Cluster:
         self.folder.mkdir()
         (self._state / "slurmctld").mkdir()
         (self._state / "slurm.conf").write_text(self._conf(cpus))
-        self._environment = self._environ()
+        self._environment = environment(self._state / "slurm.conf", self.folder)
         self._rack = self._start()
         atexit.register(self.stop)
         try:
@@ -128,23 +126,6 @@ class Cluster:
             folder=self._state, nodes=",".join(self.nodes), cpus=cpus, memory=memory
         )
 
-    def _environ(self) -> dict[str, str]:
-        """The caller's environment, as a login shell of this project has it."""
-        theirs = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_")
-        kept = {name: v for name, v in os.environ.items() if not name.startswith(theirs)}
-        path = [str(Path(sys.executable).parent), kept.get("PATH", ""), "/usr/sbin", "/sbin"]
-        python = [str(ROOT / "src"), kept.get("PYTHONPATH", "")]
-        return {
-            **kept,
-            "PATH": ":".join(filter(None, path)),
-            "PYTHONPATH": ":".join(filter(None, python)),
-            "PWD": str(ROOT),
-            "SLURM_CONF": str(self._state / "slurm.conf"),
-            "SHARED": str(self.folder),
-            # no job writes into the checkout
-            "SBATCH_OUTPUT": str(self.folder / "slurm-%j.out"),
-        }
-
     def _start(self) -> subprocess.Popen:
         rack = ["bash", str(HERE / "rack.sh"), str(self._state), *self.nodes]
         with (self._state / "rack.out").open("wb") as out:
@@ -167,14 +148,12 @@ class Cluster:
         raise RuntimeError("\n".join(["Slurm did not start; the last words:", *self._last_words()]))
 
     def _last_words(self) -> list[str]:
+        daemons = ["slurmctld", *(f"slurmd-{node}" for node in self.nodes)]
+        logs = ["rack.out", "munge.log", *(f"{d}.{end}" for d in daemons for end in ("out", "log"))]
         said = []
-        for name in (
-            *LOGS,
-            *(f"slurmd-{node}.{end}" for node in self.nodes for end in ("out", "log")),
-        ):
-            path = self._state / name
-            lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
-            said += [f"{name}: {line}" for line in lines[-3:]]
+        for log in (self._state / name for name in logs):
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            said += [f"{log.name}: {line}" for line in lines[-3:]]
         return said
 
     def _show(self, job: int, key: str) -> list[str]:
@@ -184,6 +163,10 @@ class Cluster:
     def _run(self, command: list[str], seconds: float, show: Callable = lambda text: None) -> str:
         if self._rack.poll() is not None:
             raise RuntimeError("this cluster has ended; start another")
-        first = psutil.Process(self._rack.pid).children()[0].pid
-        into = ["nsenter", "--target", str(first), "--mount", "--net", "--uts", "--ipc", "--pid"]
+        into = ["nsenter", "--target", self._first, "--mount", "--net", "--uts", "--ipc", "--pid"]
         return run([*into, f"--wd={ROOT}", *command], self._environment, seconds, show)
+
+    @cached_property
+    def _first(self) -> str:
+        """The first process in the cluster's namespaces, as the machine numbers it."""
+        return str(psutil.Process(self._rack.pid).children()[0].pid)
