@@ -1,0 +1,57 @@
+"""The commands of the package: ``rankbook doctor``, also as ``python -m rankbook doctor``."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from rankbook.doctor import Asked, examine
+from rankbook.doctor.report import as_json, as_text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return 0, or 1 where the doctor found problems (argparse exits with 2)."""
+    parser = argparse.ArgumentParser(prog="rankbook", description="Commands of Every Rank, Live.")
+    doctor = parser.add_subparsers(required=True).add_parser(
+        "doctor",
+        help="say what will go wrong on this machine before a job does",
+        description="Say what will go wrong on this machine before a job does. Every finding is "
+        "one sentence with its remedy. Status: 0, or 1 where a problem was found.",
+    )
+    _add_options(doctor.add_argument)
+    options = vars(parser.parse_args(arguments))
+    show = as_json if options.pop("json") else as_text
+    if (data := options.pop("data")) is not None:
+        os.environ["RANKBOOK_DATA"] = str(data)  # what the book's programs look at
+    examination = examine(Asked(**options))
+    print(show(examination), flush=True)
+    return int(examination.problems > 0)
+
+
+def _add_options(add) -> None:
+    add("--json", action="store_true", help="one JSON document instead of text")
+    add("--data", type=Path, metavar="DIR", help="the data folder ($RANKBOOK_DATA)")
+    add("--checkpoints", type=Path, default=Path(), metavar="DIR", help="where they will go (.)")
+    add("--port", type=_port, default=29500, metavar="N", help="the rendezvous port (29500)")
+    add("--peer", dest="peers", action="append", default=[], metavar="HOST", help="another node")
+    add("--ranks", type=_positive, metavar="N", help="local ranks (one a GPU; 2 without GPUs)")
+    add("--interface", metavar="NAME", help="the network interface that the job shall use")
+    add("--seconds", type=_positive, default=60, metavar="N", help="give up after this long (60)")
+
+
+def _positive(text: str) -> int:
+    return _whole(text, 1, 10_000)
+
+
+def _port(text: str) -> int:
+    return _whole(text, 1, 65535)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number from {least} to {most}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""An examination as text for a terminal of 80 columns, or as JSON for scripts."""
+
+import json
+import textwrap
+
+from rankbook.doctor import Examination
+from rankbook.doctor.finding import LEVELS
+
+WIDTH = 80
+NAMES = {  # the title of a room; and one and many of a level
+    "round_trip": "round trip",
+    "warning": ("warning", "warnings"),
+    "problem": ("problem", "problems"),
+}
+
+
+def as_text(examination: Examination) -> str:
+    """The findings by level, problems last: where the eye is when a command has ended."""
+    host, time = examination.machine["host"], examination.machine["time"][:19]
+    lines = [f"rankbook doctor on {host}, {time.replace('T', ' ')} UTC", ""]
+    for level in LEVELS:
+        here = [(room, finding) for room, finding in examination.findings if finding.level == level]
+        for room, finding in here:
+            start = f"{level:8} {NAMES.get(room, room):12} "
+            indent = " " * len(start)
+            lines += textwrap.wrap(
+                finding.says,
+                WIDTH,
+                initial_indent=start,
+                subsequent_indent=indent,
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+    return "\n".join([*lines, "", _summary(examination)])
+
+
+def _summary(examination: Examination) -> str:
+    counts = []
+    for level in reversed(LEVELS):
+        count = examination.count(level)
+        one, many = NAMES.get(level, (level, level))
+        counts.append(f"{count} {one if count == 1 else many}")
+    return f"{', '.join(counts)}; {examination.seconds:.1f} s"
+
+
+def as_json(examination: Examination) -> str:
+    """One document: ``machine``, ``findings`` (room, level, check, says, value), ``counts``."""
+    document = {
+        "machine": examination.machine,
+        "findings": [{"room": room, **f._asdict()} for room, f in examination.findings],
+        "counts": {level: examination.count(level) for level in LEVELS},
+        "seconds": round(examination.seconds, 3),
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False)
