@@ -63,7 +63,7 @@ class ClusterMagics(Magics):
         if cluster is not None:
             cluster.stop()
         if self.skipped:
-            print(f"Skipped here, for want of a cluster: {self.skipped} of its cells.")
+            print(f"Cells skipped for want of a cluster: {self.skipped}")
         type(self).skipped = 0
 
     def _cell(self, line: str, cell: str) -> None:

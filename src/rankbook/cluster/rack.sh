@@ -9,9 +9,15 @@ ip link set lo up
 ip link add switch type bridge
 ip addr add 10.77.0.100/24 dev switch
 ip link set switch up
+
+# Names are known from one file, and there is no server to ask for others. torch looks the addresses
+# of its peers up as IPv6 writes them.
 printf '127.0.0.1 localhost\n10.77.0.100 login\n' > hosts
-for i in $(seq $#); do echo "10.77.0.$i ${!i}" >> hosts; done
+for i in $(seq $#); do printf '10.77.0.%d %s\n::ffff:10.77.0.%d %s\n' $i ${!i} $i ${!i} >> hosts; done
+echo 'hosts: files' > nsswitch.conf
 mount --bind hosts /etc/hosts
+mount --bind nsswitch.conf /etc/nsswitch.conf
+
 mount -t tmpfs shm /dev/shm  # what a killed job leaves there goes with the cluster
 
 head -c 128 /dev/urandom > munge.key
@@ -19,6 +25,7 @@ chmod 600 munge.key
 munged --force --key-file munge.key --socket "$folder/munge.socket" --pid-file munge.pid \
   --seed-file munge.seed --log-file "$folder/munge.log"
 slurmctld -D > slurmctld.out 2>&1 &
+controller=$!
 
 i=0
 for node in "$@"; do
@@ -39,4 +46,5 @@ for node in "$@"; do
   echo > "$node.cable"
 done
 
-cat > /dev/null  # the cluster's life: its owner holds the other end
+cat <&0 > /dev/null &  # its owner holds the other end
+wait -n $! "$controller"

@@ -1,0 +1,80 @@
+"""However a notebook ends, its cluster ends with it."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.kernel import Notebook
+
+pytestmark = pytest.mark.usefixtures("possible")
+START = "%load_ext rankbook.cluster\n%cluster start"
+JOB = """%%cluster job
+sbatch --nodes=2 --ntasks-per-node=1 --wrap 'srun sleep 600'
+until squeue -h -t R | grep .; do sleep 0.1; done"""
+
+
+def interfaces() -> set[str]:
+    return {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+def mounts() -> set[str]:
+    return set(Path("/proc/mounts").read_text().splitlines())
+
+
+def sleeping(notebook: Notebook) -> int:
+    """How many ``sleep`` of the notebook and its cluster there are."""
+    return [process.name() for process in notebook.processes()].count("sleep")
+
+
+@pytest.fixture
+def notebook():
+    """A notebook with a cluster, on which a job runs; `folder` is where its state is."""
+    before = mounts(), interfaces()
+    with Notebook() as nb:
+        started = nb.run(START)
+        assert not started.error and started.text.startswith("Slurm ")
+        began = nb.run(JOB)
+        assert not began.error, began.text
+        nb.folder = Path(nb.run("print(cluster.folder.parent)").text.strip())
+        assert nb.folder.is_dir()
+        assert sleeping(nb) == 2
+        yield nb
+        assert nb.wait_gone(10) == []
+        assert (mounts(), interfaces()) == before
+
+
+def test_the_notebook_is_killed(notebook):
+    notebook.kill()
+    assert notebook.wait_gone(10) == []
+    # its folder stays, until the next cluster of anyone starts
+    with Notebook() as other:
+        assert not other.run(START).error
+        assert not notebook.folder.exists()
+
+
+def test_the_notebook_is_shut_down(notebook):
+    began = time.monotonic()
+    notebook._manager.shutdown_kernel()
+    assert time.monotonic() - began < 4  # Jupyter waits 5 s
+    assert notebook.wait_gone(10) == []
+    assert not notebook.folder.exists()
+
+
+def test_the_cluster_is_stopped(notebook):
+    assert not notebook.run("%cluster stop").error
+    assert notebook.wait_gone(10) == []
+    assert not notebook.folder.exists()
+
+
+def test_a_cell_is_interrupted_and_the_cluster_goes_on(notebook):
+    notebook.begin("%%cluster long\necho begun; sleep 600")
+    notebook.until("begun")
+    notebook.interrupt()
+    assert "KeyboardInterrupt" in notebook.finish(30).error
+    assert "R" in notebook.run("%%cluster queue\nsqueue -h -o %t").text
+    end = time.monotonic() + 10
+    while sleeping(notebook) != 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert sleeping(notebook) == 2  # the job's; the cell's is gone
+    notebook.kill()
