@@ -24,6 +24,7 @@ ROOMS = {  # and how many seconds each may take
     "gpus": 25,
     "memory": 5,
     "network": 10,
+    "meeting": 15,
     "clock": 10,
     "disk": 15,
     "data": 10,

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankbook.doctor.finding import Asked, Finding, nodes, ok, problem, size, warning
+from rankbook.doctor.finding import Asked, Finding, nodes, number, ok, problem, size, warning
 from rankbook.training.elastic.whole import write_whole
 
 BLOCK, BLOCKS = 1 << 20, 64
@@ -25,7 +25,8 @@ def findings(asked: Asked) -> Iterator[Finding]:
         yield warning("folder", f"{says}correct the name.", str(asked.checkpoints))
     yield written(folder)
     yield space(folder, shutil.disk_usage(folder).free)
-    yield place(folder, kind_of(folder), nodes(os.environ))
+    alone = (number(os.environ, "SLURM_STEP_NUM_NODES") or 1) == 1  # else see meeting
+    yield place(folder, kind_of(folder), nodes(os.environ) if alone else 1)
 
 
 def lasting(folder: Path) -> Path:
@@ -59,7 +60,7 @@ def written(folder: Path) -> Finding:
     finally:
         path.unlink(missing_ok=True)
     speed = BLOCK * BLOCKS / seconds
-    says = f"{size(BLOCK * BLOCKS)} are written, flushed and renamed at {size(speed)}/s: "
+    says = f"{BLOCKS} MiB are written, flushed and renamed at {size(speed)}/s: "
     says += f"{1e9 * A_PARAMETER / speed:.0f} s for a billion parameters with Adam's state."
     return ok("checkpoints", says, {"bytes_per_second": round(speed)})
 

@@ -30,8 +30,8 @@ def findings(asked: Asked) -> Iterator[Finding]:
     if here:
         named = chosen(os.environ, asked.interface)
         resolved = addresses(socket.gethostname())
-        yield from existing(here, named)
-        yield interface(here, named, resolved, many)
+        wrong = list(existing(here, named))
+        yield from wrong or [interface(here, named, resolved, many)]
     own = socket.getfqdn()
     yield host_name(own, addresses(own), many)
     yield port(asked.port)

@@ -9,6 +9,7 @@ from rankbook.doctor.finding import LEVELS
 WIDTH = 80
 NAMES = {  # the title of a room; and one and many of a level
     "round_trip": "round trip",
+    "meeting": "all nodes",
     "warning": ("warning", "warnings"),
     "problem": ("problem", "problems"),
 }
