@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from rankbook.doctor.finding import Asked, Finding, nodes, ok, problem, skipped, warning
@@ -22,12 +23,10 @@ VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 def findings(asked: Asked) -> Iterator[Finding]:
     """What a job that is started from here would find on the network."""
     many = nodes(os.environ) > 1 or bool(asked.peers)
-    try:
+    if not sys.platform.startswith("linux"):
+        yield skipped("interface", "Interfaces: how they are asked is known for Linux only.")
+    else:
         here = interfaces()
-    except (ImportError, OSError) as error:
-        yield skipped("interface", f"Interfaces: this system does not show them ({error}).")
-        here = []
-    if here:
         named = chosen(os.environ, asked.interface)
         resolved = addresses(socket.gethostname())
         wrong = list(existing(here, named))

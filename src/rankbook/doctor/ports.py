@@ -1,7 +1,7 @@
 """The rendezvous port here, and on another node."""
 
+import contextlib
 import errno
-import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,14 +57,18 @@ def holder(number: int) -> str:
             if state == LISTENING and int(local.rsplit(":", 1)[1], 16) == number:
                 sockets.add(f"socket:[{inode}]")
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            files = {os.readlink(file) for file in (process / "fd").iterdir()}  # noqa: PTH115
-            if files & sockets:
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if any(_target(file) in sockets for file in (process / "fd").iterdir()):
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-                return f"process {process.name} ({words[:60]})"
-        except OSError:  # it has ended, or is another user's
-            continue
+                return f"process {process.name} ({words[:60].strip()})"
     return ""
+
+
+def _target(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:  # closed since
+        return ""
 
 
 def peer(host: str, resolved: Sequence[str], number: int) -> Finding:

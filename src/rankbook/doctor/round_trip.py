@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankbook.doctor.finding import Asked, Finding, local_ranks, ok, problem, size, skipped, warning
-from rankbook.doctor.network import chosen
+from rankbook.doctor.network import VARIABLES, chosen
 
 SLOW = {"gloo": 50e6, "nccl": 4e9}  # bytes/s; PCIe 3.0 alone carries some 12e9
 STAGES = ("started", "joined", "done")
@@ -77,7 +77,7 @@ def round_trip(
     seconds: for all of it. variables: those that name an interface; else it is the loopback, and
     no port is open to others.
     """
-    loopback = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    loopback = dict.fromkeys(VARIABLES, "lo0" if sys.platform == "darwin" else "lo")
     with tempfile.TemporaryDirectory(prefix="rankbook-doctor-") as name:
         folder = Path(name)
         started = [

@@ -1,0 +1,78 @@
+"""The command: deadlines, text and JSON, wrong usage, a Python without torch."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rankbook.__main__ import main
+from rankbook.doctor import Examination, examine, until
+from rankbook.doctor.finding import Asked, ok, problem, size, skipped, warning
+from rankbook.doctor.report import as_json, as_text
+
+SRC = Path(__file__).resolve().parents[3] / "src"
+
+
+def test_what_hangs_is_a_problem_and_the_rest_goes_on():
+    def hangs():
+        yield ok("first", "Fine.")
+        time.sleep(30)
+
+    begin = time.monotonic()
+    found = until(hangs, 0.2)
+    assert time.monotonic() - begin < 10
+    assert [f.level for f in found] == ["ok", "problem"] and "Hung" in found[1].says
+
+
+def test_no_time_left():
+    examination = examine(Asked(seconds=0), {"memory": 5})
+    assert [f.check for _, f in examination.findings] == ["deadline"] and examination.problems
+
+
+def test_text_is_narrow_and_problems_come_last():
+    found = [
+        ("disk", problem("space", "Nothing is free here: " + "free some space, " * 9 + "please.")),
+        ("network", warning("interface", "Several of them.")),
+        ("round_trip", ok("gloo", "Works.", {"ranks": 2})),
+        ("gpus", skipped("gpus", "None.")),
+    ]
+    examination = Examination(found, {"host": "n1", "time": "2026-01-02T03:04:05.678+00:00"}, 1.25)
+    lines = as_text(examination).splitlines()
+    assert lines[0] == "rankbook doctor on n1, 2026-01-02 03:04:05 UTC"
+    assert lines[2] == "ok       round trip   Works." and max(map(len, lines)) <= 80
+    levels = [line.split()[0] for line in lines[2:-2] if not line.startswith(" ")]
+    assert levels == ["ok", "skipped", "warning", "problem"]
+    assert lines[-1] == "1 problem, 1 warning, 1 skipped, 1 ok; 1.2 s"
+    document = json.loads(as_json(examination))
+    assert document["counts"] == {"ok": 1, "skipped": 1, "warning": 1, "problem": 1}
+    assert document["findings"][2] == {
+        **{"room": "round_trip", "level": "ok", "check": "gloo", "says": "Works."},
+        "value": {"ranks": 2},
+    }
+
+
+@pytest.mark.parametrize("words", [[], ["doctor", "--port", "70000"], ["doctor", "--ranks", "0"]])
+def test_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+def test_a_python_without_torch(tmp_path):
+    command = [sys.executable, "-S", "-m", "rankbook", "doctor", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    told = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60
+    )
+    found = {(f["room"], f["check"]): f for f in json.loads(told.stdout)["findings"]}
+    assert told.returncode == 1 and "has no torch" in found["versions", "torch"]["says"]
+    assert found["round_trip", "import"]["level"] == "skipped"
+    assert found["disk", "checkpoints"]["level"] == "ok"  # what needs no torch is looked at
+
+
+def test_sizes():
+    assert [size(n) for n in (12, 2048, 78.2e9, 3e12)] == ["12 bytes", "2.05 KB", "78.2 GB", "3 TB"]

@@ -1,0 +1,98 @@
+"""Disk, data and clocks: full, missing, wrong."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rankbook.doctor import clock, data, disk, meeting
+from rankbook.doctor.finding import Asked
+from rankbook.faults.disk import CannotMount, SmallDisk
+
+
+def test_a_full_disk(tmp_path):
+    try:
+        with SmallDisk(tmp_path / "disk") as small:
+            found = {f.check: f for f in disk.findings(Asked(checkpoints=small.folder))}
+            assert not list(small.folder.iterdir())
+    except CannotMount as error:
+        pytest.skip(f"this process may mount nothing: {error}")
+    assert found["checkpoints"].level == "problem"
+    assert "No space left on device" in found["checkpoints"].says
+    assert found["space"].level == "problem"
+    assert found["place"].level == "warning" and "tmpfs" in found["place"].says
+
+
+def test_a_good_disk_is_left_as_it_was(tmp_path):
+    written = disk.written(tmp_path)
+    assert written.level == "ok" and written.value["bytes_per_second"] > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+    asked = Asked(checkpoints=tmp_path / "a" / "b")
+    assert next(disk.findings(asked)).level == "warning"
+    assert disk.lasting(asked.checkpoints) == tmp_path and not list(tmp_path.iterdir())
+
+
+def test_who_sees_the_folder(tmp_path):
+    assert disk.kind_of(Path("/proc")) == "proc"
+    assert disk.place(tmp_path, "ext4", 1).level == "ok"
+    assert disk.place(tmp_path, "ext4", 2).level == "warning"
+    assert disk.place(tmp_path, "nfs4", 2).level == "ok"
+
+
+def test_data_that_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKBOOK_DATA", str(tmp_path))
+    assert {f.level for f in data.findings(Asked())} == {"problem"}  # none of it: a wrong path
+    (tmp_path / "imdb").mkdir()
+    found = {f.value: f for f in data.findings(Asked())}
+    assert found["imdb"].level == "problem" and "half-present" in found["imdb"].says
+    assert found["wikitext-2"].level == "warning"
+    monkeypatch.delenv("RANKBOOK_DATA")
+    assert [f.level for f in data.findings(Asked())] == ["warning"]
+
+
+def test_the_clock_of_the_files(tmp_path):
+    ahead, error = clock.file_skew(tmp_path)
+    assert abs(ahead) <= error  # the same clock
+    assert clock.against_files(ahead, error, "ext4").level == "skipped"
+    assert clock.against_files(0.1, 0.2, "nfs4").level == "ok"
+    assert clock.against_files(-3.0, 0.1, "nfs4").level == "warning"
+    late = clock.against_files(20.0, 0.1, "nfs4")
+    assert late.level == "problem" and "20.0 s ahead of" in late.says
+
+
+def test_who_sets_the_clock():
+    assert isinstance(clock.kernel_status(), int)
+    assert clock.synchronised(0x2001).level == "ok"
+    assert clock.synchronised(0x40).level == "warning"
+
+
+def test_nodes_meet_and_compare_clocks(tmp_path):
+    """Three of them, of which one lives 20 s in the future."""
+    clocks = {}
+
+    def node(name: str, off: float) -> None:
+        folder = tmp_path / ".meeting"
+        clocks[name] = meeting.meet(folder, name, 3, 30, now=lambda: time.time() + off)
+
+    threads = [threading.Thread(target=node, args=(f"n{i}", 20.0 * (i == 3))) for i in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert not list(tmp_path.iterdir())
+    assert abs(clocks["n1"]["n2"].ahead) <= clocks["n1"]["n2"].error < 1
+    assert abs(clocks["n1"]["n3"].ahead + 20) <= clocks["n1"]["n3"].error < 1
+    assert abs(clocks["n3"]["n2"].ahead - 20) <= clocks["n3"]["n2"].error
+    shared, far = meeting.met(tmp_path, clocks["n1"], 3, 30)
+    assert shared.level == "ok" and far.level == "problem" and "n3's are 20.00 s" in far.says
+
+
+def test_a_node_that_nobody_meets(tmp_path):
+    folder = tmp_path / ".meeting"
+    assert meeting.meet(folder, "n1", 2, 0.2) == {} and not folder.exists()
+    (alone,) = meeting.met(tmp_path, {}, 2, 0.2)
+    assert alone.level == "problem" and "0 of 1 other nodes" in alone.says
