@@ -1,7 +1,7 @@
 """What the doctor is asked, and what it finds."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ class Asked:
 
     checkpoints: Path = Path()
     port: int = 29500
-    peers: tuple[str, ...] | list[str] = ()
+    peers: Sequence[str] = ()
     ranks: int | None = None
     interface: str | None = None
     seconds: float = 60.0

@@ -75,8 +75,8 @@ def judge(gpus: list[dict], driver: bool, environment: Mapping[str, str]) -> Ite
         yield none_seen(driver, environment)
         return
     yield counted(gpus, environment)
-    for number_of, gpu in enumerate(gpus):
-        yield from healthy(number_of, gpu)
+    for index, gpu in enumerate(gpus):
+        yield from healthy(index, gpu)
     yield peers([gpu["peers"] for gpu in gpus])
 
 
@@ -105,14 +105,14 @@ def counted(gpus: list[dict], environment: Mapping[str, str]) -> Finding:
     return ok("gpus", f"{len(gpus)} x {names}.", gpus)
 
 
-def healthy(number_of: int, gpu: dict) -> Iterator[Finding]:
+def healthy(index: int, gpu: dict) -> Iterator[Finding]:
     """What is wrong with one GPU, if anything."""
     if not gpu["kernels"]:
-        says = f"GPU {number_of} ({gpu['name']}, {gpu['capability']}) runs no kernel of this torch"
+        says = f"GPU {index} ({gpu['name']}, {gpu['capability']}) runs no kernel of this torch"
         yield problem("gpu", f"{says}: install a build for it.", gpu["capability"])
     held = gpu["total"] - gpu["free"]
     if held > BUSY * gpu["total"]:
-        says = f"{size(held)} of {size(gpu['total'])} of GPU {number_of} are held by others"
+        says = f"{size(held)} of {size(gpu['total'])} of GPU {index} are held by others"
         yield warning("gpu", f"{says}: see nvidia-smi, and end what was left running.", held)
 
 

@@ -59,8 +59,9 @@ def holder(number: int) -> str:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             if any(_target(file) in sockets for file in (process / "fd").iterdir()):
-                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-                return f"process {process.name} ({words[:60].strip()})"
+                program, *words = (process / "cmdline").read_bytes().decode().split("\0")
+                command = " ".join([Path(program).name, *words]).strip()
+                return f"process {process.name} ({command[:80]})"
     return ""
 
 
