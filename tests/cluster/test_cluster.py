@@ -2,11 +2,12 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
-from rankbook.cluster import Cluster, ScriptFailed
+from rankbook.cluster import Cluster, ScriptFailed, script
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTENS = "0A"  # the state in /proc/net/tcp
@@ -108,6 +109,18 @@ def test_a_script_that_takes_too_long_is_ended_with_its_step(cluster):
     [number] = re.findall(r"JobId=(\d+)", cluster.login("scontrol show job | tail -40"))[-1:]
     cluster.wait(int(number), ("FAILED", "CANCELLED", "COMPLETED"), seconds=30)
     assert "sleep 600" not in cluster.login("ps ax")
+
+
+def test_a_script_that_does_not_want_to_end_is_ended_for_good(possible, monkeypatch):
+    monkeypatch.setattr(script, "POLITE_SECONDS", 0.5)
+    with Cluster(nodes=1) as cluster:
+        with pytest.raises(ScriptFailed, match=r"had not ended after 0\.5 s"):
+            cluster.login("sleep 600 & trap '' TERM; while true; do sleep 0.1; done", 0.5)
+        rows = [row.split() for row in cluster.login("ps -e -o stat=,comm=").splitlines()]
+        left = [name for stat, name, *_ in rows if not stat.startswith("Z")]
+        assert "bash" in left and "sleep" not in left and "nsenter" not in left
+        began = time.monotonic()
+    assert time.monotonic() - began < 5  # also no dead one, for which the namespaces would stay
 
 
 def test_stopping_twice_is_harmless_and_afterwards_it_says_so(possible):

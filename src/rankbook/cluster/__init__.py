@@ -1,8 +1,8 @@
 """A real Slurm cluster of a few hosts, made of one Linux machine; and magics to use it."""
 
+from rankbook.cluster.possible import why_not
 from rankbook.cluster.script import ScriptFailed
 from rankbook.cluster.slurm import Cluster
-from rankbook.cluster.why_not import why_not
 
 __all__ = ["Cluster", "ScriptFailed", "why_not"]
 

@@ -5,9 +5,9 @@ import shlex
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from rankbook.cluster.environment import ROOT
+from rankbook.cluster.possible import why_not
 from rankbook.cluster.recorded import find
 from rankbook.cluster.slurm import Cluster
-from rankbook.cluster.why_not import why_not
 from rankbook.live.errors import CellFailed, UsageError
 from rankbook.magics_torchrun import LineParser
 

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from rankbook.cluster.environment import ROOT
 
@@ -30,12 +29,11 @@ def same(script: str, other: str) -> bool:
     ]
 
 
-def find(name: str, path: Path | None = None) -> Recording | None:
+def find(name: str) -> Recording | None:
     """What was recorded of the cell called `name`; None if nothing was."""
-    path = path or PATH
-    if not path.exists():
+    if not PATH.exists():
         return None
-    result = json.loads(path.read_text("utf-8"))
+    result = json.loads(PATH.read_text("utf-8"))
     if name not in result["cells"]:
         return None
     cell = result["cells"][name]

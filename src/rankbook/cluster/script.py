@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import psutil
+
 CHUNK = 1 << 16  # bytes
 POLITE_SECONDS = 5.0
 
@@ -71,10 +73,18 @@ def _follow(process: subprocess.Popen, out: int, seconds: float, show) -> tuple[
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a process that still runs and its children: politely first, so that srun ends its job."""
-    for signum in (signal.SIGTERM, signal.SIGKILL):
+    """End a command that still runs: politely first, so that srun ends its job.
+
+    Its children are ended, not itself, so that it sees them go: a child without parent may stay,
+    dead, for as long as this machine is up, and its namespaces with it.
+    """
+    for end in (psutil.Process.terminate, psutil.Process.kill):
         if process.poll() is not None:
             return
-        os.killpg(process.pid, signum)
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                end(child)
         with suppress(subprocess.TimeoutExpired):
             process.wait(POLITE_SECONDS)
+    process.kill()
+    process.wait()

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 
 from rankbook.cluster.environment import ROOT, environment
+from rankbook.cluster.possible import NAMESPACES, why_not
 from rankbook.cluster.script import run
-from rankbook.cluster.why_not import NAMESPACES, why_not
 from rankbook.live.private import private_directory
 
 START_SECONDS = 60.0
@@ -110,8 +110,10 @@ class Cluster:
 
     def stop(self) -> None:
         """End every process of the cluster and remove its folder. Harmless when it is stopped."""
-        with suppress(OSError):
-            self._rack.stdin.close()
+        if self._rack.poll() is None:
+            with suppress(psutil.NoSuchProcess, IndexError):
+                psutil.Process(int(self._first)).kill()
+        self._rack.stdin.close()
         try:
             self._rack.wait(10)
         except subprocess.TimeoutExpired:
