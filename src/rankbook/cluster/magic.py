@@ -131,6 +131,11 @@ class Page:
         return line
 
 
+def cell_name(line: str) -> str:
+    """The NAME in a ``%%cluster`` line, under which the cell's output is recorded."""
+    return _parse(line).name
+
+
 def _parse(line: str):
     parser = LineParser(prog="%cluster", add_help=False)
     parser.add_argument("--on", metavar="HOST")
