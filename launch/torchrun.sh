@@ -9,27 +9,19 @@
 
 fail() { echo "torchrun.sh on $(hostname): $1" >&2; exit 2; }
 
-source "$(dirname "$(realpath "$0")")/cluster.env" || fail "cluster.env must lie beside torchrun.sh"
+here=$(dirname "$(realpath "$0")")
+source "$here/cluster.env" || fail "cluster.env must lie beside torchrun.sh"
 
 [ $# -ge 3 ] || fail "say HEAD_HOST NNODES MODULE, then the options of the program; $# words are too few"
 head=$1 nnodes=$2 module=$3
 shift 3
-getent hosts "$head" > /dev/null || fail "no host is called $head here; give a name or address that every host knows"
 [[ $nnodes =~ ^[1-9][0-9]*(:[1-9][0-9]*)?$ ]] || fail "NNODES is a number, or MIN:MAX, not $nnodes"
 [ -z "$SHARED" ] || [ -w "$SHARED" ] || fail "the shared folder $SHARED is not there, or not writable; see SHARED in cluster.env"
-for needed in torch "$module"; do
-  python - "$needed" <<'PYTHON' || fail "python ($(command -v python)) finds no module $needed; see LAUNCH_VENV and PYTHONPATH in cluster.env"
-import importlib.util, sys
-try:
-    sys.exit(importlib.util.find_spec(sys.argv[1]) is None)
-except ImportError:
-    sys.exit(1)
-PYTHON
-done
+port=$((LAUNCH_PORT + ${SLURM_JOB_ID:-0} % 1000))
+is_host=$(python "$here/look.py" "$head" "$port" "$module" 2>&1) || fail "$is_host"
 
 ranks=${LAUNCH_RANKS:-${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L 2> /dev/null | grep -c ^GPU)}}
 [ "$ranks" != 0 ] || ranks=1
-port=$((LAUNCH_PORT + ${SLURM_JOB_ID:-0} % 1000))
 # A start of a job that is left over must not meet the next one.
 meeting=${SLURM_JOB_ID:-by-hand}-${SLURM_RESTART_COUNT:-0}
 
@@ -38,5 +30,5 @@ export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # exec: the agent is the process that Slurm signals, with nothing in between.
 exec python -m torch.distributed.run \
   --nnodes "$nnodes" --nproc-per-node "$ranks" --max-restarts "${LAUNCH_RESTARTS:-0}" \
-  --rdzv-backend c10d --rdzv-endpoint "$head:$port" --rdzv-id "$meeting" --rdzv-conf "$LAUNCH_RDZV" \
-  -m "$module" "$@"
+  --rdzv-backend c10d --rdzv-endpoint "$head:$port" --rdzv-id "$meeting" \
+  --rdzv-conf "$LAUNCH_RDZV,$is_host" -m "$module" "$@"
