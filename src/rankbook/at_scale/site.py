@@ -1,0 +1,64 @@
+"""What is assumed of a cluster and of the training on it: all of it in one place."""
+
+from dataclasses import dataclass, field, fields
+
+LLAMA = "Llama 3, arXiv:2407.21783, 3.3.4: 419 failures in 54 days of 2048 nodes"
+
+
+def _assume(value: float, unit: str, why: str) -> float:
+    return field(default=value, metadata={"unit": unit, "why": why})
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster that nobody measured: every value is an assumption, and can be replaced.
+
+    Units stand with each field, and in `rows`. Raises ValueError for a value of 0 or less.
+    """
+
+    ranks_per_node: int = _assume(8, "ranks", "a GPU each")
+    disk_bandwidth: float = _assume(50e9, "B/s", "the shared file system, to all nodes together")
+    disk_requests: float = _assume(20e3, "1/s", "questions it answers: open, stat, a name")
+    node_bandwidth: float = _assume(5e9, "B/s", "between one node and the file system")
+    latency: float = _assume(10e-6, "s", "a step to the next node; NCCL's own model has 9.6 µs")
+    link_bandwidth: float = _assume(50e9, "B/s", "a network card of 400 Gbit/s for every rank")
+    bucket: float = _assume(25 * 2**20, "B", "DDP's bucket: the default bucket_cap_mb")
+    parameters: float = _assume(70e9, "parameters", "a large model")
+    global_batch: int = _assume(1024, "sequences", "a step, whatever the number of nodes")
+    node_mtbf: float = _assume(54 * 86400 / 419 * 2048, "s", LLAMA)
+    restart: float = _assume(300.0, "s", "from a failure to the step where it was saved")
+
+    def __post_init__(self):
+        for each in fields(self):
+            if not getattr(self, each.name) > 0:
+                raise ValueError(
+                    f"Site: {each.name} is {getattr(self, each.name)}; give more than 0"
+                )
+
+    def rows(self) -> list[list[str]]:
+        """One row an assumption: name, value with unit, why."""
+        return [[f.name, _value(self, f), f.metadata["why"]] for f in fields(self)]
+
+    def note(self, *names: str) -> str:
+        """The assumptions called `names` on one line, to stand under a figure."""
+        known = {f.name: f for f in fields(self)}
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"Site has no {', '.join(unknown)}; it has {', '.join(known)}")
+        parts = [f"{name.replace('_', ' ')} {_value(self, known[name])}" for name in names]
+        return "assumed: " + ", ".join(parts)
+
+
+def _value(site: Site, each) -> str:
+    """``50 GB/s``, ``10 µs``, ``264 days``."""
+    value, unit = getattr(site, each.name), each.metadata["unit"]
+    if unit == "s":
+        for seconds, name in ((86400, "days"), (3600, "h"), (1, "s"), (1e-3, "ms")):
+            if value >= seconds:
+                return f"{value / seconds:.3g} {name}"
+        return f"{value * 1e6:.3g} µs"
+    if unit in ("B", "B/s", "parameters"):
+        giga = {"parameters": "billion "}.get(unit, "G")
+        for size, name in ((1e9, giga), (1e6, "million " if giga != "G" else "M")):
+            if value >= size:
+                return f"{value / size:.3g} {name}{unit}"
+    return f"{value:,g} {unit}" if unit != "1/s" else f"{value:,g}/s"
