@@ -102,7 +102,7 @@ def test_waiting_has_a_deadline(cluster, job):
 
 def test_a_script_that_takes_too_long_is_ended_with_its_step(cluster):
     shown = []
-    with pytest.raises(ScriptFailed, match=r"had not ended after 2 s; it said:\n.*n1") as error:
+    with pytest.raises(ScriptFailed, match="had not ended after 2 s; it said:") as error:
         cluster.login("srun --nodes=2 bash -c 'hostname; sleep 600'", 2, shown.append)
     assert sorted(error.value.output.split()[:2]) == ["n1", "n2"]
     assert "n1" in "".join(shown)

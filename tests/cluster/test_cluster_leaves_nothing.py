@@ -10,8 +10,7 @@ from tests.live.kernel import Notebook
 pytestmark = pytest.mark.usefixtures("possible")
 START = "%load_ext rankbook.cluster\n%cluster start"
 JOB = """%%cluster job
-sbatch --nodes=2 --ntasks-per-node=1 --wrap 'srun sleep 600'
-until squeue -h -t R | grep .; do sleep 0.1; done"""
+sbatch --nodes=2 --ntasks-per-node=1 --wrap 'srun sleep 600'"""
 
 
 def interfaces() -> set[str]:
@@ -22,9 +21,14 @@ def mounts() -> set[str]:
     return set(Path("/proc/mounts").read_text().splitlines())
 
 
-def sleeping(notebook: Notebook) -> int:
-    """How many ``sleep`` of the notebook and its cluster there are."""
-    return [process.name() for process in notebook.processes()].count("sleep")
+def until_two_sleep(notebook: Notebook) -> bool:
+    """Wait until the job's two ``sleep`` are the only ones of the notebook and its cluster."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if [process.name() for process in notebook.processes()].count("sleep") == 2:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 @pytest.fixture
@@ -38,10 +42,10 @@ def notebook():
         assert not began.error, began.text
         nb.folder = Path(nb.run("print(cluster.folder.parent)").text.strip())
         assert nb.folder.is_dir()
-        assert sleeping(nb) == 2
+        assert until_two_sleep(nb)
         yield nb
         assert nb.wait_gone(10) == []
-        assert (mounts(), interfaces()) == before
+        assert mounts() - before[0] == set() == interfaces() - before[1]
 
 
 def test_the_notebook_is_killed(notebook):
@@ -73,8 +77,5 @@ def test_a_cell_is_interrupted_and_the_cluster_goes_on(notebook):
     notebook.interrupt()
     assert "KeyboardInterrupt" in notebook.finish(30).error
     assert "R" in notebook.run("%%cluster queue\nsqueue -h -o %t").text
-    end = time.monotonic() + 10
-    while sleeping(notebook) != 2 and time.monotonic() < end:
-        time.sleep(0.05)
-    assert sleeping(notebook) == 2  # the job's; the cell's is gone
+    assert until_two_sleep(notebook)  # the job's; the cell's is gone
     notebook.kill()

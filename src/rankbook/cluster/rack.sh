@@ -1,4 +1,4 @@
-# The first process of a cluster, in namespaces of its own: makes the hosts and starts Slurm on them.
+# The first process of a cluster, in namespaces of its own: makes the hosts, starts Slurm on them.
 # rack.sh FOLDER NODE...: ends, and with it every process of the cluster, when its input ends.
 set -e
 folder=$1; shift
@@ -13,7 +13,9 @@ ip link set switch up
 # Names are known from one file, and there is no server to ask for others. torch looks the addresses
 # of its peers up as IPv6 writes them.
 printf '127.0.0.1 localhost\n10.77.0.100 login\n' > hosts
-for i in $(seq $#); do printf '10.77.0.%d %s\n::ffff:10.77.0.%d %s\n' $i ${!i} $i ${!i} >> hosts; done
+for i in $(seq $#); do
+  printf '10.77.0.%d %s\n::ffff:10.77.0.%d %s\n' $i ${!i} $i ${!i} >> hosts
+done
 echo 'hosts: files' > nsswitch.conf
 mount --bind hosts /etc/hosts
 mount --bind nsswitch.conf /etc/nsswitch.conf

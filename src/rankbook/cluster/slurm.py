@@ -18,6 +18,8 @@ from rankbook.cluster.script import run
 from rankbook.live.private import private_directory
 
 START_SECONDS = 60.0
+# a job in another state has ended; one that was preempted may be on its way back into the queue
+GOING = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "PREEMPTED"}
 HERE = Path(__file__).parent
 
 
@@ -86,7 +88,9 @@ class Cluster:
         """The job's state in Slurm's words (PENDING, RUNNING, …); of an array, each task's."""
         return [line.split("=")[1] for line in self._show(job, "JobState")]
 
-    def wait(self, job: int, states: str | Iterable[str] = "COMPLETED", seconds: float = 60.0):
+    def wait(
+        self, job: int, states: str | Iterable[str] = "COMPLETED", seconds: float = 60.0
+    ) -> str:
         """Wait until the job (each task of an array) has one of `states`; return the last one.
 
         Raises TimeoutError with the job's log, also at once if the job ended in another way.
@@ -94,8 +98,7 @@ class Cluster:
         wanted = {states} if isinstance(states, str) else set(states)
         end = time.monotonic() + seconds
         while not set(now := self.states(job)) <= wanted:
-            over = not set(now) & {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED"}
-            over = over and not set(now) & {"REQUEUED", "PREEMPTED"}
+            over = not GOING & set(now)
             if over or time.monotonic() > end:
                 what = f"job {job} is {' '.join(now)}, not {' or '.join(sorted(wanted))}"
                 when = "" if over else f", after {seconds:g} s"
