@@ -37,6 +37,7 @@ def why_not() -> str:
 def _refused() -> str:
     tried = subprocess.run(
         ["unshare", *NAMESPACES, "sh", "-c", TRY],
+        env={**os.environ, "PATH": _path()},
         capture_output=True,
         text=True,
         timeout=20,
