@@ -23,7 +23,7 @@ SAMPLES, STEPS = 18, 30  # 3 steps an epoch
 RUN = f"--samples {SAMPLES} --global-batch 6 --steps {STEPS} --save-every 1000 --backend gloo"
 SETTINGS = (
     "OMP_NUM_THREADS=1 LAUNCH_WATCH=0.5 LAUNCH_RDZV=join_timeout=60,last_call_timeout=1,"
-    "read_timeout=15,keep_alive_interval=1,keep_alive_max_attempt=5"
+    "read_timeout=60,keep_alive_interval=1,keep_alive_max_attempt=5"
 )
 
 
@@ -123,6 +123,16 @@ def test_a_node_is_drained_and_the_others_go_on(cluster, training, alone):
 
 
 @pytest.mark.usefixtures("resume")
+def test_a_node_dies_and_the_others_go_on(cluster, training, alone):
+    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1 --save-every 4")
+    training.until_step(6)
+    cluster.login("scontrol update NodeName=n2 State=DOWN Reason=dead")
+    assert "Node failure on n2" in training.finish()
+    assert not training.problems(alone)
+    assert world_sizes(training.events()) == {1, 2}
+
+
+@pytest.mark.usefixtures("resume")
 def test_the_first_node_is_drained_and_the_job_goes_on_elsewhere(cluster, training, alone):
     training.submit("launch/slurm/elastic.sbatch", "--pace 0.1")
     training.until_step(5)
@@ -151,19 +161,16 @@ def test_put_aside_for_an_urgent_job_it_ends_with_the_same_bits(cluster, trainin
     assert len(attempts) == 2 and world_sizes(training.events()) == {2} and training.once()
 
 
-def test_what_fails_is_not_started_again_nor_for_ever(cluster, training):
-    failing = cluster.submit("launch/slurm/preempt.sbatch", "no.such.module")
-    cluster.wait(failing, "FAILED", SOON)
-    assert "started again" not in cluster.log(failing)
-
-    training.submit("launch/slurm/preempt.sbatch", "--pace 0.5", "LAUNCH_REQUEUES=0")
-    training.until_step(2)
-    cluster.login(f"scancel --batch --signal=USR1 {training.job}")
-    cluster.wait(training.job, "FAILED", SOON)
-    assert "LAUNCH_REQUEUES allows no more" in cluster.log(training.job)
-    assert [e for e in training.events() if e["event"] == "save"]
+@pytest.fixture(scope="module")
+def limited(cluster):
+    """A job on the second node, with a time limit of a minute, that may not be started again."""
+    training = Training(cluster, "limited")
+    words = "--nodes=1 --nodelist=n2 --time=1 --signal=B:USR1@55 launch/slurm/preempt.sbatch"
+    training.submit(words, f"--pace 0.5 --steps {10 * STEPS}", "LAUNCH_REQUEUES=0")
+    return training
 
 
+@pytest.mark.usefixtures("limited")
 def test_tasks_of_a_sweep_do_not_meet_on_one_node(cluster, alone):
     rates = {0.05: Training(cluster, "rate1"), 0.01: Training(cluster, "rate2")}
     lines = cluster.folder / "rates.txt"
@@ -180,6 +187,7 @@ def test_tasks_of_a_sweep_do_not_meet_on_one_node(cluster, alone):
     assert rates[0.01].result().losses != alone.losses
 
 
+@pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -193,3 +201,22 @@ def test_a_sweep_says_what_is_missing(cluster, words, sentence):
     job = cluster.submit(*words.split(), "launch/slurm/sweep.sbatch", lines, "some.module")
     cluster.wait(job, "FAILED", SOON)
     assert sentence in cluster.log(job) and cluster.log(job).count("\n") == 1
+
+
+@pytest.mark.usefixtures("limited")
+def test_what_fails_by_itself_is_not_started_again(cluster):
+    words = ("--nodes=1", "--nodelist=n1", "launch/slurm/preempt.sbatch", "no.such.module")
+    job = cluster.submit(*words)
+    cluster.wait(job, "FAILED", SOON)
+    assert "finds no module" in cluster.log(job) and "started again" not in cluster.log(job)
+
+
+def test_before_the_time_limit_it_saves_and_is_not_started_again_for_ever(cluster, limited):
+    """Slurm looks at time limits every half minute; the other tests run meanwhile."""
+    cluster.wait(limited.job, "FAILED", SOON)
+    said = cluster.log(limited.job)
+    assert "preempt: told to end" in said
+    assert "started again 0 times and not done yet; LAUNCH_REQUEUES allows no more" in said
+    events = limited.events()
+    (saved,) = [event["step"] for event in events if event["event"] == "save"]
+    assert saved == max(limited.steps()) < 10 * STEPS

@@ -151,6 +151,21 @@ def test_torchrun_says_what_is_missing(cluster, words, sentence):
     assert failed.value.output.startswith("torchrun.sh on n2: ")
 
 
+@pytest.mark.parametrize(("host", "found"), [("n1", 1), ("n2", 0)])
+def test_the_head_is_known_by_its_address(cluster, host, found):
+    said = cluster.on(host, "python launch/look.py 10.77.0.1 29400 rankbook")
+    assert said == f"is_host={found}\n"
+
+
+def test_a_port_that_is_taken_is_said_and_only_where_the_agents_meet(cluster):
+    listen = "python -m http.server 29400 & server=$!; trap 'kill $server' EXIT"
+    wait = "until ss -ltn | grep -q :29400; do sleep 0.05; done"
+    look = "python launch/look.py {} 29400 rankbook"
+    with pytest.raises(ScriptFailed, match="port 29400 is taken here"):
+        cluster.on("n1", f"{listen}; {wait}; {look.format('n1')}")
+    assert "is_host=0" in cluster.on("n1", f"{listen}; {wait}; {look.format('n2')}")
+
+
 def test_a_shared_folder_that_a_host_lacks_is_said(cluster):
     with pytest.raises(ScriptFailed, match="the shared folder /nowhere is not there"):
         cluster.on("n1", "SHARED=/nowhere launch/torchrun.sh n1 1 rankbook.programs.elastic")
