@@ -1,0 +1,31 @@
+"""Two tasks of Slurm make a group of gloo over each of the interfaces that are named.
+
+Prints a line of JSON for each: the interface, the seconds, and the error ("" for none).
+"""
+
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+
+import torch.distributed as dist
+
+TIMEOUT = 0.6  # seconds, of the group
+rank, head = int(os.environ["SLURM_PROCID"]), os.environ["HEAD"]
+store = dist.TCPStore(head, 29999, 2, is_master=rank == 0, timeout=timedelta(seconds=60))
+for interface in sys.argv[1:]:
+    os.environ["GLOO_SOCKET_IFNAME"] = interface
+    here, error = dist.PrefixStore(interface, store), ""
+    here.set(f"here {rank}", "")
+    here.wait([f"here {1 - rank}"])  # both begin at the same time
+    start = time.monotonic()
+    try:
+        dist.ProcessGroupGloo(here, rank, 2, timedelta(seconds=TIMEOUT))
+    except RuntimeError as failed:
+        error = str(failed)
+    seconds = time.monotonic() - start
+    print(json.dumps({"interface": interface, "seconds": seconds, "error": error}), flush=True)
+    here.set(f"done {rank}", "")
+    here.wait([f"done {1 - rank}"])
+os._exit(0)  # without waiting for threads of groups that were never made

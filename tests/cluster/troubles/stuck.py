@@ -1,0 +1,20 @@
+"""Rank 1 reads a file that nobody writes, and rank 0 waits for rank 1."""
+
+import faulthandler
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from rankbook.parallel import init
+
+
+def load(part):
+    return float(Path(os.environ["SHARED"], f"part-{part}").read_text())
+
+
+init(timeout=8)
+faulthandler.dump_traceback_later(2)
+total = torch.tensor(load(dist.get_rank()))
+dist.all_reduce(total)
