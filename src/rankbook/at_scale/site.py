@@ -16,15 +16,15 @@ class Site:
     Units stand with each field, and in `rows`. Raises ValueError for a value of 0 or less.
     """
 
-    ranks_per_node: int = _assume(8, "ranks", "a GPU each")
+    ranks_per_node: int = _assume(8, "", "each with a GPU")
     disk_bandwidth: float = _assume(50e9, "B/s", "the shared file system, to all nodes together")
     disk_requests: float = _assume(20e3, "1/s", "questions it answers: open, stat, a name")
     node_bandwidth: float = _assume(5e9, "B/s", "between one node and the file system")
     latency: float = _assume(10e-6, "s", "a step to the next node; NCCL's own model has 9.6 µs")
     link_bandwidth: float = _assume(50e9, "B/s", "a network card of 400 Gbit/s for every rank")
     bucket: float = _assume(25 * 2**20, "B", "DDP's bucket: the default bucket_cap_mb")
-    parameters: float = _assume(70e9, "parameters", "a large model")
-    global_batch: int = _assume(1024, "sequences", "a step, whatever the number of nodes")
+    parameters: float = _assume(70e9, "", "of the model")
+    global_batch: int = _assume(1024, "", "sequences a step, whatever the number of nodes")
     node_mtbf: float = _assume(54 * 86400 / 419 * 2048, "s", LLAMA)
     restart: float = _assume(300.0, "s", "from a failure to the step where it was saved")
 
@@ -56,9 +56,10 @@ def _value(site: Site, each) -> str:
             if value >= seconds:
                 return f"{value / seconds:.3g} {name}"
         return f"{value * 1e6:.3g} µs"
-    if unit in ("B", "B/s", "parameters"):
-        giga = {"parameters": "billion "}.get(unit, "G")
-        for size, name in ((1e9, giga), (1e6, "million " if giga != "G" else "M")):
-            if value >= size:
-                return f"{value / size:.3g} {name}{unit}"
-    return f"{value:,g} {unit}" if unit != "1/s" else f"{value:,g}/s"
+    if unit == "1/s":
+        return f"{value:,g}/s"
+    if value >= 1e9:
+        return f"{value / 1e9:.3g} {'billion' if not unit else 'G' + unit}"
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} {'million' if not unit else 'M' + unit}"
+    return f"{value:,g} {unit}".rstrip()
