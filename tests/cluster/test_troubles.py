@@ -103,7 +103,7 @@ def test_a_hang_is_blamed_on_the_node_that_waited(cluster, submitted, log):
 
     said = log("stuck")
     blamed = re.search(r"Root Cause.*?host +: (\w+)", said, re.DOTALL)
-    assert blamed[1] == "n1" and "Timed out waiting 8000ms for recv operation" in said
+    assert blamed[1] == "n1" and "Timed out waiting 12000ms for recv operation" in said
     stacks = [[x for x in of_node(node, said) if "stuck.py" in x] for node in (0, 1)]
     assert not any("in load" in line for line in stacks[0])
     assert any("in load" in line for line in stacks[1])
@@ -139,13 +139,14 @@ def test_a_port_that_another_program_has_is_waited_for_in_silence(cluster):
         {agent} --rdzv-conf {short} true &> $SHARED/port & agent=$!
         until {busy} | grep -q .; do sleep 0.1; done
         {agent} --rdzv-conf {short},is_host=1 true || echo "told: $?"
-        kill -0 $agent && wc -c < $SHARED/port
+        kill -0 $agent
+        echo "the first said $(wc -c < $SHARED/port) bytes and waits"
         kill -KILL $agent %1
         """,
         SOON,
     )
     assert "EADDRINUSE" in said and "told: 1" in said
-    assert said.strip().splitlines()[-1] == "0"  # the other still waits, and has said nothing
+    assert "the first said 0 bytes and waits" in said
 
 
 def test_of_two_jobs_in_one_store_one_ends_with_the_other(cluster):
@@ -190,7 +191,7 @@ def test_a_job_for_more_nodes_than_there_are_waits_and_squeue_says_why(cluster, 
 
 
 def test_torch_names_the_rank_that_does_not_come_if_it_is_asked_to(log):
-    assert "Ranks 1 failed to pass monitoredBarrier in 8000 ms" in log("asked")
+    assert "Ranks 1 failed to pass monitoredBarrier in 12000 ms" in log("asked")
 
 
 def test_usr1_to_the_step_kills_the_agents_and_leaves_their_workers(cluster, submitted):

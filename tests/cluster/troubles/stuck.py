@@ -14,7 +14,7 @@ def load(part):
     return float(Path(os.environ["SHARED"], f"part-{part}").read_text())
 
 
-init(timeout=8)
+init(timeout=12)
 faulthandler.dump_traceback_later(2)
 total = torch.tensor(load(dist.get_rank()))
 dist.all_reduce(total)
