@@ -65,7 +65,7 @@ def _figure(title: str, panels: Mapping[str, Lines], unit: str, note: str) -> Fi
         raise ValueError(f"{title}: there is nothing to draw; give {{name: {{nodes: value}}}}")
     with style():
         figure, grid = plt.subplots(
-            1, len(panels), figsize=(6.8, 3.4), layout="constrained", squeeze=False
+            1, len(panels), figsize=(6.8, 3.8), layout="constrained", squeeze=False
         )
         for axes, (name, lines) in zip(grid[0], panels.items(), strict=True):
             axes.set_title(name)
@@ -77,8 +77,8 @@ def _figure(title: str, panels: Mapping[str, Lines], unit: str, note: str) -> Fi
             axes.set_xticks(NAMED, [str(n) for n in NAMED])
             axes.minorticks_off()
             axes.grid(True)
-            axes.legend(fontsize=8, loc="upper left")
-            axes.margins(y=0.25)
+            axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(-0.05, -0.2))
+            axes.margins(y=0.1)
         grid[0][0].set_ylabel(unit)
         figure.suptitle(title, size="medium")
         if note:
