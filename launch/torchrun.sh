@@ -17,6 +17,7 @@ head=$1 nnodes=$2 module=$3
 shift 3
 [[ $nnodes =~ ^[1-9][0-9]*(:[1-9][0-9]*)?$ ]] || fail "NNODES is a number, or MIN:MAX, not $nnodes"
 [ -z "$SHARED" ] || [ -w "$SHARED" ] || fail "the shared folder $SHARED is not there, or not writable; see SHARED in cluster.env"
+[[ $LAUNCH_PORT =~ ^[0-9]+$ ]] || fail "LAUNCH_PORT is a number, not $LAUNCH_PORT; see cluster.env"
 port=$((LAUNCH_PORT + ${SLURM_JOB_ID:-0} % 1000))
 is_host=$(python "$here/look.py" "$head" "$port" "$module" 2>&1) || fail "$is_host"
 
