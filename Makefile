@@ -26,13 +26,14 @@ book: $(READY) ## execute the chapters and build both languages
 	@$(BIN)/python book/build.py
 
 # Three passes, each to its end whatever the one before gave. Chapters first: the book that the tests
-# look at is built from what they gave (chapters/conftest.py). Ranks have the machine to themselves.
+# look at is built from what they gave (chapters/conftest.py). Then what waits more than it works: pages,
+# and jobs in a queue. Ranks have the machine to themselves.
 test: $(READY) ## run every test, and every chapter in both languages
 	@$(MAKE) --no-print-directory --jobs=1 --keep-going test-chapters test-pages test-ranks
 
 .PHONY: test-chapters test-pages test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-APART := tests/site tests/languages tests/unit
+APART := tests/site tests/languages tests/unit tests/cluster/jobs
 
 test-chapters: $(READY)
 	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TWO_AT_A_TIME)

@@ -60,7 +60,7 @@ def submitted(cluster):
     (folder / "slow" / "bin" / "activate").write_text(SLOW)
     (folder / "part-0").write_text("1")
     cluster.login("mkfifo $SHARED/part-1")  # its reader waits until somebody writes
-    where = "export PYTHONPATH=$PWD/tests/cluster/troubles:$PYTHONPATH"
+    where = "export PYTHONPATH=$PWD/tests/cluster/jobs/troubles:$PYTHONPATH"
     lines = [
         f"{SETTINGS.get(name, '')} sbatch --parsable --job-name={name} {words}"
         for name, words in SUBMITTED.items()
@@ -113,7 +113,7 @@ def test_an_interface_that_reaches_nobody_is_refused_on_one_node_and_silent_on_t
     for node in cluster.nodes:  # as Docker makes it: the same address on every host
         cluster.on(node, "ip link add docker0 type veth peer name cable; ip link set cable up")
         cluster.on(node, "ip addr add 172.17.0.1/16 dev docker0; ip link set docker0 up")
-    meet = "HEAD=n1 srun --oversubscribe --nodes=2 python tests/cluster/troubles/meet.py"
+    meet = "HEAD=n1 srun --oversubscribe --nodes=2 python tests/cluster/jobs/troubles/meet.py"
     said = cluster.login(f"{meet} eth9 lo docker0 eth0 2> /dev/null", SOON)
     both = {name: [] for name in ("eth9", "lo", "docker0", "eth0")}
     for result in map(json.loads, said.splitlines()):
