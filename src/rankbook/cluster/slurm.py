@@ -18,8 +18,8 @@ from rankbook.cluster.script import run
 from rankbook.live.private import private_directory
 
 START_SECONDS = 60.0
-# a job in another state has ended; one that was preempted may be on its way back into the queue
-GOING = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "PREEMPTED"}
+# Nothing comes after these. All others pass, also SIGNALING; a job that was PREEMPTED waits again.
+ENDS = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 HERE = Path(__file__).parent
 
 
@@ -98,7 +98,7 @@ class Cluster:
         wanted = {states} if isinstance(states, str) else set(states)
         end = time.monotonic() + seconds
         while not set(now := self.states(job)) <= wanted:
-            over = not GOING & set(now)
+            over = ENDS >= set(now)
             if over or time.monotonic() > end:
                 what = f"job {job} is {' '.join(now)}, not {' or '.join(sorted(wanted))}"
                 when = "" if over else f", after {seconds:g} s"
