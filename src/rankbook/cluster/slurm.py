@@ -98,7 +98,7 @@ class Cluster:
         wanted = {states} if isinstance(states, str) else set(states)
         end = time.monotonic() + seconds
         while not set(now := self.states(job)) <= wanted:
-            over = ENDS >= set(now)
+            over = set(now) <= ENDS
             if over or time.monotonic() > end:
                 what = f"job {job} is {' '.join(now)}, not {' or '.join(sorted(wanted))}"
                 when = "" if over else f", after {seconds:g} s"
