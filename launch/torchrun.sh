@@ -7,7 +7,8 @@
 # HEAD_HOST: one of the hosts, by the name or address that all of them know; they meet there.
 # NNODES: how many hosts, or MIN:MAX. LAUNCH_RESTARTS: failures to survive (0).
 
-fail() { echo "torchrun.sh on $(hostname): $1" >&2; exit 2; }
+# A task whose end ends the others has a second for its words: srun may drop the last ones.
+fail() { echo "torchrun.sh on $(hostname): $1" >&2; [ -z "$SLURM_JOB_ID" ] || sleep 1; exit 2; }
 
 here=$(dirname "$(realpath "$0")")
 source "$here/cluster.env" || fail "cluster.env must lie beside torchrun.sh"
