@@ -57,7 +57,8 @@ class Training:
     def start_again_now(self) -> None:
         """End the two minutes that Slurm waits with a job that goes back into the queue."""
         self.cluster.wait(self.job, "PENDING", SOON)
-        self.cluster.login(f"scontrol update JobId={self.job} StartTime=now")
+        # not at once: a node refuses a job that it has ended in this very second
+        self.cluster.login(f"scontrol update JobId={self.job} StartTime=now+2")
 
     def finish(self) -> str:
         self.cluster.wait(self.job, "COMPLETED", SOON)
