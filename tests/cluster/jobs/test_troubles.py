@@ -134,7 +134,8 @@ def test_a_port_that_another_program_has_is_waited_for_in_silence(cluster):
     said = cluster.on(
         "n1",
         f"""
-        python -m http.server 29300 &> /dev/null &
+        # a web server answers now and then: to an agent in whose process id is the end of a line
+        python -c 'import socket, time; s = socket.create_server(("", 29300)); time.sleep(600)' &
         until ss -Hltn 'sport = :29300' | grep -q .; do sleep 0.1; done
         {agent} --rdzv-conf {short} true &> $SHARED/port & agent=$!
         until {busy} | grep -q .; do sleep 0.1; done
