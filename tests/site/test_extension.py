@@ -15,6 +15,7 @@ from pygments.token import Generic, Keyword, Name
         ("2 ranks after 1.3 s: gloo on cpu\n4 ranks after 2 s: gloo on cpu", (4, "gloo")),
         ("%%torchrun --nproc-per-node=3\nprint(1)", (3, "")),
         ("%%torchrun --nproc_per_node 2 --cold\nprint(1)", (2, "")),
+        ("n1: rank 0 of 2, node rank 0\nn2: rank 3 of 4, node rank 1\n", (4, "")),
         ("we started 8 ranks after 2 s of thought", (0, "")),
     ],
 )
@@ -65,6 +66,9 @@ def test_gpu_runs_are_recorded_once(tmp_path, monkeypatch):
 def test_body_of_our_cell_magics_is_python():
     tokens = list(lexers.MagicLexer().get_tokens("%%ranks 0,2\nfor i in range(3):\n    pass\n"))
     assert (Keyword, "for") in tokens and (Name.Builtin, "range") in tokens
+    for line, word in (("%%cluster --here name", "import"), ("%%cluster --on n1 name", "until")):
+        tokens = list(lexers.MagicLexer().get_tokens(f"{line}\n{word} x\n"))
+        assert word in [text for token, text in tokens if token in Keyword]
     other = list(lexers.MagicLexer().get_tokens("%%html\n<b>for</b>\n"))
     assert (Keyword, "for") not in other
 

@@ -1,24 +1,26 @@
-"""Colours: the body of our cell magics is Python, and ``[0-3]`` before a line is a rank prefix."""
+"""Colours: the body of our cell magics is Python or bash; ``[0-3]`` before a line is a prefix."""
 
 import re
 
 from ipython_pygments_lexers import IPython3Lexer, Python3Lexer
 from myst_nb.core.lexers import AnsiColorLexer
 from pygments.lexer import bygroups, using
-from pygments.lexers import TextLexer
+from pygments.lexers import BashLexer, TextLexer
 from pygments.token import Generic, Keyword, Operator, Text
 
-MAGIC = r"(?s)(\s*)(%%)(ranks|torchrun)\b([^\n]*\n)(.*)"
+MAGIC = r"(?s)(\s*)(%%)(ranks|torchrun|cluster(?= --here))\b([^\n]*\n)(.*)"
+SCRIPT = r"(?s)(\s*)(%%)(cluster)\b([^\n]*\n)(.*)"
 PREFIX = re.compile(r"(?m)^\[\d+(?:[-,]\d+)*\](?= |$)")
 
 
 class MagicLexer(IPython3Lexer):
-    """IPython 3, with ``%%ranks`` and ``%%torchrun`` cells as Python."""
+    """IPython 3, with ``%%ranks`` and ``%%torchrun`` cells as Python, ``%%cluster`` as bash."""
 
     tokens = {  # noqa: RUF012 - Pygments' own form
         **IPython3Lexer.tokens,
         "root": [
             (MAGIC, bygroups(Text, Operator, Keyword, Text, using(Python3Lexer))),
+            (SCRIPT, bygroups(Text, Operator, Keyword, Text, using(BashLexer))),
             *IPython3Lexer.tokens["root"],
         ],
     }

@@ -5,6 +5,7 @@ import re
 
 STARTED = re.compile(r"^(\d+) ranks? after [\d.]+ s: (\w+) on (\w+)", re.MULTILINE)
 LAUNCHED = re.compile(r"^%%torchrun\b.*--nproc[-_]per[-_]node[= ](\d+)", re.MULTILINE)
+ON_NODES = re.compile(r"^n\d+: rank \d+ of (\d+)", re.MULTILINE)  # what a job on a cluster said
 
 
 def placement(text: str) -> dict:
@@ -13,7 +14,7 @@ def placement(text: str) -> dict:
     text: its cells and what they printed; ``%ranks start`` prints which backend and device it took.
     """
     started = max(STARTED.findall(text), key=lambda found: int(found[0]), default=None)
-    launched = max(map(int, LAUNCHED.findall(text)), default=0)
+    launched = max(map(int, LAUNCHED.findall(text) + ON_NODES.findall(text)), default=0)
     ranks, backend, device = started or (0, "", "cpu")
     return {
         "ranks": max(int(ranks), launched),
