@@ -17,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book test soak serve lab legacy clean test-gpu
+.PHONY: help book check tidy test soak serve lab legacy clean test-gpu
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,24 +25,59 @@ help: ## show this list
 book: $(READY) ## execute the chapters and build both languages
 	@$(BIN)/python book/build.py
 
-# Three passes, each to its end whatever the one before gave. Chapters first: the book that the tests
+# What a change needs before it is shared: no system package, no execution of chapters. Each part says
+# what to do about what it finds. `make tidy` mends most of what the linter says.
+CHECKS := lint types languages links units
+check: $(READY) ## lint, types, unit tests, the two languages, links between pages
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(CHECKS:%=check-%)
+
+tidy: $(READY) ## let the linter mend and format what it can
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: $(CHECKS:%=check-%)
+check-lint:
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check . || { \
+	echo "make check: the linter found something; make tidy mends most of it"; exit 1; }
+
+check-types:
+	@$(BIN)/pyrefly check --output-format min-text || { \
+	echo "make check: types do not fit; say what is meant where a line above points"; exit 1; }
+
+check-languages:
+	@$(BIN)/python book/twins.py || { echo "make check: bring both languages to the same state, then \
+	python book/twins.py --record CHAPTER CELL (code: --sync CHAPTER)"; exit 1; }
+
+check-links:
+	@$(BIN)/python book/links.py || { echo "make check: mend the links above in both languages"; exit 1; }
+
+check-units:
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet -m 'not slow' tests/unit tests/languages $(TWO_AT_A_TIME)
+
+# Four passes more, each to its end whatever the one before gave. Chapters first: the book that the tests
 # look at is built from what they gave (chapters/conftest.py). Then what waits more than it works: pages,
 # and jobs in a queue. Ranks have the machine to themselves.
 test: $(READY) ## run every test, and every chapter in both languages
-	@$(MAKE) --no-print-directory --jobs=1 --keep-going test-chapters test-pages test-ranks
+	@$(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
+	test-chapters test-slow test-pages test-ranks
 
-.PHONY: test-chapters test-pages test-ranks
+.PHONY: test-chapters test-slow test-pages test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-APART := tests/site tests/languages tests/unit tests/cluster/jobs
+APART := tests/site tests/slurm/jobs tests/hub tests/autopsy tests/wheel tests/frontends
+TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
-	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TWO_AT_A_TIME)
+	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TIMED) $(TWO_AT_A_TIME)
 
 test-pages: $(READY)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TWO_AT_A_TIME)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TIMED) $(TWO_AT_A_TIME)
+
+# the unit tests that make check leaves out
+test-slow: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/unit $(TIMED) $(TWO_AT_A_TIME)
 
 test-ranks: $(READY)
-	@$(BIN)/python -m pytest tests $(APART:%=--ignore=%)
+	@$(BIN)/python -m pytest tests $(TIMED) $(patsubst %,--ignore=%,$(APART) tests/unit tests/languages)
 
 soak: $(READY) ## let things go wrong in 200 runs and record it (about an hour)
 	@$(BIN)/python -m benchmarks.soak

@@ -16,8 +16,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from benchmarks.record import summary, write
-from rankbook.parallel import place
-from rankbook.parallel.timing import fit_alpha_beta, time_all_reduce
+from rankbook.parallel import fit_alpha_beta, place, time_all_reduce
 
 SIZES = [2**k for k in range(3, 25)]  # 8 B to 16 MiB
 WHAT = "all_reduce of float32: microseconds until the slowest rank is done, against message size"

@@ -1,4 +1,4 @@
-"""Record what the cells of chapter 10 say on a real cluster, for machines that can have none.
+"""Record what the cluster chapter's cells say on a real cluster, for machines without one.
 
 python -m benchmarks.cluster_session
 """
@@ -12,11 +12,11 @@ import nbformat
 from nbclient import NotebookClient
 
 from benchmarks import record
-from rankbook.cluster import why_not
-from rankbook.cluster.magic import cell_name
+from rankbook.magics.cluster import cell_name
+from rankbook.testbed.slurm import why_not
 
 NAME = "cluster-session"
-CHAPTER = record.RESULTS.parents[1] / "chapters" / "en" / "10_notebook_to_cluster.ipynb"
+CHAPTER = record.RESULTS.parents[1] / "chapters" / "en" / "51_notebook_to_cluster.ipynb"
 LONGEST_CELL = 240  # seconds
 
 
@@ -50,7 +50,7 @@ def seconds(notebook) -> list[float]:
 
 def main() -> None:
     """Execute the chapter and write book/results/cluster-session.json."""
-    parser = argparse.ArgumentParser(description="Record the cells of chapter 10 on a cluster.")
+    parser = argparse.ArgumentParser(description="Record the cells of the cluster chapter.")
     parser.parse_args()
     if reason := why_not():
         parser.error(f"nothing to record: no cluster on this machine: {reason}")
@@ -65,7 +65,7 @@ def main() -> None:
 
 def write(code: dict[str, str], said: list[str], took: list[float], slurm: str) -> Path:
     """The result file of cells with these scripts (by name), outputs and seconds."""
-    what = "What each cell of chapter 10 said on two nodes of a real Slurm, as the chapter runs it"
+    what = "What each cell of the cluster chapter said on two nodes of a real Slurm"
     both = zip(code.items(), said, strict=True)
     cells = {name: {"script": script, "output": output} for (name, script), output in both}
     rows = [{"cell": name, "seconds": each} for name, each in zip(code, took, strict=True)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from rankbook.training.elastic.events import read_events
+from rankbook.elastic.events import read_events
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PACE = 0.2  # seconds of a step
@@ -45,7 +45,7 @@ class Recovery:
     cold_start: float
 
 
-class Job:
+class TorchrunJob:
     """Agents that train until the ``with`` block ends. conf: of the rendezvous (torchrun's
     ``--rdzv-conf``); options: others of torchrun; folder: for all that it writes."""
 

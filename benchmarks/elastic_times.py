@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.elastic_jobs import FAULTS, PACE, SILENT, Job, Recovery
+from benchmarks.elastic_jobs import FAULTS, PACE, SILENT, Recovery, TorchrunJob
 from benchmarks.record import check_repeats, summary, write
 
 DEFAULTS, SHORT = "defaults", "short"
@@ -132,7 +132,7 @@ def measure(rows: list[Row], repeats: int, folder: Path, stagger: float) -> dict
 def run(row: Row, folder: Path, delay: float = 0.0) -> list[Recovery]:
     """One job, and what its faults cost."""
     time.sleep(delay)
-    with Job(folder, row.conf, row.options) as job:
+    with TorchrunJob(folder, row.conf, row.options) as job:
         job.start_together()
         return [job.strike(fault) for fault in row.faults]
 

@@ -21,7 +21,7 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.record import check_repeats, summary, write
-from rankbook.training import lockstep
+from rankbook.training import equal_steps
 
 WIDTHS = (64, 512)  # of three layers
 STEPS, ROWS = 10, 16  # steps of a timed block; rows of a batch on a rank
@@ -132,7 +132,7 @@ def block_of(width: int) -> Callable[[str], dict[str, float]]:
                 used_up = time.perf_counter()
             times = {way: (used_up - start) / STEPS, LEAVE: time.perf_counter() - used_up}
         else:
-            steps(plain if way == WAYS[0] else (turn[:2] for turn in lockstep(batches)))
+            steps(plain if way == WAYS[0] else (turn[:2] for turn in equal_steps(batches)))
             times = {way: (time.perf_counter() - start) / STEPS}
         slowest = torch.tensor(list(times.values()), dtype=torch.float64)
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)

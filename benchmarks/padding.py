@@ -13,12 +13,13 @@ import statistics
 import torch
 
 from benchmarks.record import check_repeats, write
-from rankbook.plots.padding import recovered
+from rankbook.plots import recovered
 from rankbook.speed.batches import WAYS, padding
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import recipe
-from rankbook.speed.reviews import Reviews, tokenised
+from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import Size, size
+from rankbook.speed.tokenising import tokenised
 
 # wide enough for the arithmetic to be what takes the time, in all four ways
 WIDE = {"layers": 3, "d_model": 256, "d_hidden": 1024, "heads": 4}

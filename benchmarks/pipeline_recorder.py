@@ -23,9 +23,9 @@ from torch.distributed.pipelining.stage import _PipelineStageBase
 
 from benchmarks.record import summary, write
 from rankbook.models import preset
+from rankbook.models.loss import token_loss
 from rankbook.parallel import Pipeline, PipelinePlan, record, stage_module
-from rankbook.parallel.recorder import Recording
-from rankbook.training.loss import token_loss
+from rankbook.parallel.recorder import PipelineRecording
 
 SCHEDULES = ("1f1b", "zbv")  # a stage per rank; two, and a backward in two parts: most actions
 RANKS, MICROBATCHES, ROWS, LENGTH, VOCABULARY = 2, 8, 2, 35, 1000
@@ -136,7 +136,7 @@ def make(name: str) -> Pipeline:
     return Pipeline(plan, modules, mesh, token_loss, config)
 
 
-def timed(pipeline: Pipeline, context) -> tuple[float, Recording | None]:
+def timed(pipeline: Pipeline, context) -> tuple[float, PipelineRecording | None]:
     """Seconds that a step in `context` takes this rank, once all are ready; what it recorded."""
     generator = torch.Generator().manual_seed(0)
     text = torch.randint(VOCABULARY, (MICROBATCHES * ROWS, LENGTH + 1), generator=generator)

@@ -108,9 +108,9 @@ def on_rank(rank: int, folder: str, repeats: int) -> None:
 
 def everything(rank: int) -> dict[tuple[str, int, str], Callable[[], None]]:
     """What is timed: (schedule, microbatches, threads) to a training step of this rank."""
-    from rankbook.models import TransformerConfig, TransformerLM, initialise
+    from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
     from rankbook.parallel import Pipeline, PipelinePlan, schedule_names, stage_module
-    from rankbook.training import token_loss, train_step
+    from rankbook.training import train_step
 
     config = TransformerConfig(**SIZES, max_length=WINDOW)
     text = torch.randint(

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.record import summary
-from rankbook.models import TransformerConfig, preset
+from rankbook.models import TransformerConfig, preset, token_loss
 from rankbook.parallel import Pipeline, PipelinePlan, stage_module
-from rankbook.training import token_loss, train_step
+from rankbook.training import train_step
 
 ORIGINAL_MS = 699.0  # a batch, of two pipelines of two GPUs each; its own printed log
 ORIGINAL_ROWS, ORIGINAL_WINDOW = 40, 35  # 20 rows in each of the two pipelines

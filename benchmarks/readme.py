@@ -1,14 +1,19 @@
 """Write benchmarks/README.md from book/results: every figure on it comes from a result file.
 
-python -m benchmarks.readme
+    python -m benchmarks.readme
+
+Also the table of the rivals into the READMEs of the magics.
 """
 
 import json
 from pathlib import Path
 
+from benchmarks import rival_table
 from benchmarks.record import RESULTS
 
 README = Path(__file__).parent / "README.md"
+PACKAGE = Path(__file__).parent.parent / "src" / "rankbook"
+MAGICS = {"en": PACKAGE / "README.md", "zh": PACKAGE / "README.zh.md"}
 HEAD = """# Benchmarks
 
 Each program here measures one thing and writes a file in `book/results`, with what, where, when and
@@ -17,7 +22,7 @@ how. This page is made from those files by `python -m benchmarks.readme`. Times 
 repository's root with nothing else on the machine.
 
 `rank_cells` also needs `pip install ipyparallel==9.2.0 nbdistributed==0.1.0`, which nothing else
-uses.
+uses. `rivals` and `live` install what they compare with into environments of their own.
 """
 NOT_YET = "\nOn a GPU: not measured yet.\n"
 HIDDEN = ("p10", "p90")
@@ -30,6 +35,12 @@ def text() -> str:
     page = HEAD + "".join(_section(name, result) for name, result in results)
     gpu = any("CPU" not in result["where"] for _, result in results)
     return page if gpu else page + NOT_YET
+
+
+def magics(language: str) -> str:
+    """The README of the magics in that language, with the table of the rivals."""
+    result = json.loads((RESULTS / "rivals.json").read_text("utf-8"))
+    return rival_table.fill(MAGICS[language].read_text("utf-8"), result, language)
 
 
 def _section(name: str, result: dict) -> str:
@@ -59,3 +70,5 @@ def _cell(row: dict, column: str) -> str:
 
 if __name__ == "__main__":
     README.write_text(text(), encoding="utf-8")
+    for language, page in MAGICS.items():
+        page.write_text(magics(language), encoding="utf-8")

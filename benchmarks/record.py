@@ -1,26 +1,15 @@
 """Where a benchmark's figures go: book/results/NAME.json, with what, where, when and how."""
 
 import argparse
-import datetime
 import importlib.metadata
-import json
-import os
-import platform
 import statistics
 import sys
 from pathlib import Path
 
+from rankbook.core.results import Result
+
 RESULTS = Path(__file__).parent.parent / "book" / "results"
 LIBRARIES = ("torch", "ipykernel", "jupyter_client")
-
-
-def machine() -> str:
-    """This machine in words that name no host: "2 CPU cores", "1 x NVIDIA H200"."""
-    import torch
-
-    if torch.cuda.is_available():
-        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"
-    return f"{len(os.sched_getaffinity(0))} CPU cores, {platform.machine()}"
 
 
 def check_repeats(parser: argparse.ArgumentParser, repeats: int) -> None:
@@ -43,19 +32,7 @@ def summary(seconds: list[float], unit: float = 1000.0) -> dict:
 
 def write(name: str, what: str, rows: list[dict], libraries=LIBRARIES, **more) -> Path:
     """Write a result file; `rows` are its table, one factor changed from row to row."""
-    result = {
-        "what": what,
-        "where": machine(),
-        "python": platform.python_version(),
-        "libraries": {n: importlib.metadata.version(n) for n in libraries},
-        "when": datetime.date.today().isoformat(),
-        "command": " ".join(
-            ["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
-        ),
-        **more,
-        "rows": rows,
-    }
+    command = " ".join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+    versions = {name: importlib.metadata.version(name) for name in libraries}
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    return path
+    return Result(what, rows, command, versions, more=more).write(RESULTS / f"{name}.json")

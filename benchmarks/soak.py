@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from benchmarks.record import check_repeats, summary, write
-from rankbook.faults import KINDS, CannotMount, Driver, Fault, Plan, Run, draw_plan
 from rankbook.live.torchrun.session import Torchrun
+from rankbook.testbed.faults import KINDS, CannotMount, Driver, Fault, FaultRun, Plan, draw_plan
 
 START = "start of the workers"  # from their birth to the first step
 
@@ -45,17 +45,17 @@ def cold_plan(seed: int) -> Plan:
     return Plan(seed, nodes=2, workers=1, steps=50, faults=killed)
 
 
-def table(warm: list[Run], cold: list[Run]) -> list[dict]:
+def table(warm: list[FaultRun], cold: list[FaultRun]) -> list[dict]:
     """A row for each kind of fault, warm and cold: how often, and seconds to the next step."""
     rows = []
     for start, runs in (("warm", warm), ("cold", cold)):
         seconds = {START: [run.start for run in runs if run.start]}
-        strikes = [strike for run in runs for strike in run.strikes]
+        injected = [each for run in runs for each in run.injected]
         for kind in KINDS:
-            seconds[kind] = [s.seconds for s in strikes if s.fault.kind == kind and s.seconds]
-        struck = collections.Counter(strike.fault.kind for strike in strikes)
+            seconds[kind] = [i.seconds for i in injected if i.fault.kind == kind and i.seconds]
+        counts = collections.Counter(each.fault.kind for each in injected)
         rows += [
-            {"processes": start, "fault": kind, "count": struck.get(kind, len(times))}
+            {"processes": start, "fault": kind, "count": counts.get(kind, len(times))}
             | summary(times, unit=1.0)
             for kind, times in seconds.items()
             if times
@@ -81,7 +81,7 @@ def main() -> int:
             skipped.append({"seed": plan.seed, "why": str(error)})
             return
         except Exception as error:  # of the driver itself: counted, and the others go on
-            run = Run(plan, driver.folder, [f"the driver failed: {error!r}"])
+            run = FaultRun(plan, driver.folder, [f"the driver failed: {error!r}"])
         runs[start].append(run)
         load.append(os.getloadavg()[0])
         print(f"{start}, {run.seconds:.0f} s, load {load[-1]:.1f}: {run}", flush=True)
@@ -101,7 +101,11 @@ def main() -> int:
 
 
 def report(
-    warm: list[Run], cold: list[Run], skipped: list[dict], load: list[float], seconds: float
+    warm: list[FaultRun],
+    cold: list[FaultRun],
+    skipped: list[dict],
+    load: list[float],
+    seconds: float,
 ) -> Path:
     """Write the result file."""
     both = warm + cold

@@ -13,11 +13,11 @@ import os
 import torch
 
 from benchmarks.record import check_repeats, write
-from rankbook.programs.speed_record import flat
+from rankbook.programs.speed.record import flat
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import ladder
-from rankbook.speed.reviews import tokenised
 from rankbook.speed.sizes import size
+from rankbook.speed.tokenising import tokenised
 
 WHAT = (
     "The ladder of the size cpu: training a film review classifier of {layers} layers of width "

@@ -21,12 +21,13 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from benchmarks.record import check_repeats, summary, write
+from rankbook.core.agreement import broadcast_from_rank0, gather
 from rankbook.speed.batches import Batch, loader
-from rankbook.speed.many import STRATEGIES, OnRanks, prepare
-from rankbook.speed.many.memory import formula, measured
-from rankbook.speed.reviews import tokenised
+from rankbook.speed.init_model import init_model
 from rankbook.speed.sizes import size
-from rankbook.speed.start import started
+from rankbook.speed.strategies import STRATEGIES, Strategy, prepare
+from rankbook.speed.strategies.memory import formula, measured
+from rankbook.speed.tokenising import tokenised
 
 WARM_UP, MICROBATCHES = 2, 4
 ALONE, NO_SYNC, SYNC = "alone", "ddp, 4 parts, sent once", "ddp, 4 parts, each sent"
@@ -113,8 +114,9 @@ def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
     batches = list(loader(tokenised(size("cpu"))["train"].first(cpu.samples), "packed",
                           options.batch))  # fmt: skip
     trained = {way: make(way, cpu) for way in (*STRATEGIES, NO_SYNC, SYNC)}
-    ways = {(ALONE, 1): block(trained[ALONE], batches, 1), (ALONE, options.ranks): None}
-    ways[ALONE, options.ranks] = block(trained[ALONE], batches, options.ranks)
+    ways: dict[tuple[str, int], Callable] = {
+        (ALONE, threads): block(trained[ALONE], batches, threads) for threads in (1, options.ranks)
+    }
     for way in (*STRATEGIES, NO_SYNC, SYNC):
         if way != ALONE:
             parts = MICROBATCHES if way in (NO_SYNC, SYNC) else 1
@@ -127,29 +129,32 @@ def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
     seconds = in_turn(ways, options.repeats)
     kept = fullest({way: vars(measured(each)) for way, each in trained.items()})
     if rank == 0:
-        found = {"seconds": seconds, "memory": kept}
         steps = options.steps * options.repeats
-        found["traffic"] = {w: (t.all_reduces / steps, t.bytes / steps) for w, t in counted.items()}
-        found["parameters"] = sum(p.numel() for p in trained[ALONE].model.parameters())
+        found = {
+            "seconds": seconds,
+            "memory": kept,
+            "traffic": {w: (t.all_reduces / steps, t.bytes / steps) for w, t in counted.items()},
+            "parameters": sum(p.numel() for p in trained[ALONE].model.parameters()),
+        }
         torch.save(found, Path(folder, "found"))
     dist.barrier()
     dist.destroy_process_group()
 
 
-def make(way: str, cpu) -> OnRanks:
+def make(way: str, cpu) -> Strategy:
     """The model from the same weights, under `way`."""
-    model, _ = started(cpu, attention="sdpa")
+    model, _ = init_model(cpu, attention="sdpa")
     trained = prepare("ddp" if way in (NO_SYNC, SYNC) else way, model, cpu.lr)
     if way == SYNC:
         trained.no_sync = nullcontext
     return trained
 
 
-def block(trained: OnRanks, batches: list[Batch], threads: int, parts: int = 1) -> Callable:
+def block(trained: Strategy, batches: list[Batch], threads: int, parts: int = 1) -> Callable:
     """What trains on all `batches`; the losses. One process alone is rank 0; the others wait."""
 
     def steps() -> list[float]:
-        if trained.strategy == ALONE and dist.get_rank() > 0:
+        if trained.name == ALONE and dist.get_rank() > 0:
             return []
         torch.set_num_threads(threads)
         losses = [
@@ -163,12 +168,11 @@ def block(trained: OnRanks, batches: list[Batch], threads: int, parts: int = 1) 
 
 def check(ways: dict[tuple[str, int], Callable]) -> None:
     """Run each once, and raise RuntimeError if a way does not train as one process does."""
-    expected = [ways[ALONE, 1]()]
-    dist.broadcast_object_list(expected)
+    expected = broadcast_from_rank0(ways[ALONE, 1])
     for (way, _), steps in ways.items():
         if way == ALONE:
             continue
-        off = max(abs(a - b) for a, b in zip(steps(), expected[0], strict=True))
+        off = max(abs(a - b) for a, b in zip(steps(), expected, strict=True))
         if not off <= LOSSES.get(way, 1e-3):
             raise RuntimeError(f"{way}: losses are off by {off:.1e} from one process's")
 
@@ -191,8 +195,7 @@ def in_turn(ways: dict[tuple[str, int], Callable], repeats: int) -> dict[tuple, 
 
 def fullest(kept: dict[str, dict]) -> dict[str, dict]:
     """By way, what the rank keeps that keeps most: shares need not be equal."""
-    by_rank = [None] * dist.get_world_size()
-    dist.all_gather_object(by_rank, kept)
+    by_rank = gather(kept)
     return {
         way: max((each[way] for each in by_rank), key=lambda b: sum(b.values())) for way in kept
     }

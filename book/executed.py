@@ -1,30 +1,65 @@
-"""What a test run has executed, the build takes: a chapter runs once a language, not once more."""
+"""Executed chapters, kept under the hash of all that their outputs depend on.
 
-import fcntl
-from contextlib import suppress
+Whoever executes a chapter keeps it here, the build as well as nbmake in a test run; whoever needs
+one looks here first. Of each chapter the newest few are kept: going back to an older state of the
+sources executes nothing.
+"""
+
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
-from build import OUT, open_cache
+import nbformat
+from fingerprint import OUT, ROOT, Keys
+from nbformat import NotebookNode
+
+STORE = OUT / "executions"
+KEPT = 6  # executions of a chapter
 
 
-def keep(path: Path, notebook, seconds: float) -> None:
-    """Put an executed chapter where the build looks before it executes one.
+def find(chapter: Path, key: str) -> Path | None:
+    """The execution of the notebook `chapter` under `key`, if there is one; it counts as new."""
+    path = STORE / chapter.stem / f"{key}.ipynb"
+    if not path.exists():
+        return None
+    path.touch()
+    return path
 
-    Chapters that end at the same time wait for each other; while a build goes on, none is kept.
-    notebook: with outputs, as nbclient left it. seconds: what the execution took.
+
+def read(path: Path) -> NotebookNode:
+    """A kept notebook; `seconds` and `date` of its execution are in ``metadata.executed``."""
+    return nbformat.read(path, as_version=nbformat.NO_CONVERT)
+
+
+def keep(chapter: Path, key: str, notebook: NotebookNode, seconds: float) -> bool:
+    """Keep an execution of the notebook `chapter` that was begun under `key`.
+
+    notebook: with outputs, as nbclient left it. False where the sources changed in the meantime:
+    nobody knows which of them it shows.
     """
-    from jupyter_cache import get_cache
-    from jupyter_cache.base import CacheBundleIn
-
+    if Keys(ROOT).of(chapter) != key:
+        return False
     for cell in notebook.cells:
-        cell.metadata.pop("execution", None)  # times, which the cache would take for the input
-    OUT.mkdir(exist_ok=True)
-    with (
-        (OUT / ".lock").open("w") as build,
-        (OUT / ".keep").open("w") as others,
-        suppress(BlockingIOError),
-    ):
-        fcntl.flock(build, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.flock(others, fcntl.LOCK_EX)
-        bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds})
-        get_cache(open_cache()).cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+        cell.metadata.pop("execution", None)  # times, which are no part of the input
+    date = datetime.now(UTC).date().isoformat()
+    notebook.metadata["executed"] = {"seconds": seconds, "date": date}
+    folder = STORE / chapter.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as file:
+        nbformat.write(notebook, file)
+    Path(file.name).replace(folder / f"{key}.ipynb")  # whole or not at all, whoever else keeps one
+    for old in sorted(folder.glob("*.ipynb"), key=_age)[KEPT:]:
+        old.unlink(missing_ok=True)
+    return True
+
+
+def expected_seconds(chapter: Path) -> float:
+    """How long the notebook `chapter` will take: what it last took, or a guess from its length."""
+    kept = sorted((STORE / chapter.stem).glob("*.ipynb"), key=_age)
+    if kept:
+        return read(kept[0]).metadata.executed.seconds
+    return chapter.read_text("utf-8").count("\n") / 20
+
+
+def _age(path: Path) -> float:
+    return -path.stat().st_mtime

@@ -1,43 +1,109 @@
-"""What a page is made from, as one hash each: nothing is built or executed twice, nothing stale."""
+"""What chapters and pages are made from, as one hash each: nothing is made twice, nothing is stale.
+
+A chapter's outputs depend on its own cells and on what these reach: modules of the library, as
+their code goes (docstrings and comments count only where the chapter shows them), other files
+beside them, recorded results and launch files that are named. A page may show any of the library.
+"""
 
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
+from cells import use_of_cells
+from closure import ANY, RECORDED, Use, closure
+from library import Library
 
-def execution_key(root: Path) -> str:
-    """Hash of what the outputs of chapters depend on, besides their own cells.
-
-    The library's source, the launch files, recorded results, installed versions, Python's version
-    and which data is used. The notebooks' cells are jupyter-cache's part.
-    """
-    sources = [p for p in (root / "src").rglob("*") if p.suffix not in {".pyc", ".so"}]
-    sources += (root / "launch").rglob("*")
-    results = [p for p in (root / "book" / "results").glob("*.json") if p.name != "chapters.json"]
-    versions = sorted({f"{d.name}=={d.version}" for d in distributions()})
-    data = os.environ.get("RANKBOOK_DATA", "")
-    return digest(root, [*sources, *results], [sys.version, sys.prefix, data, *versions])
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "_build"
+COMPILED = {".pyc", ".so"}
 
 
-def page_key(root: Path, language: str, execution: str) -> str:
-    """Hash of everything the pages of `language` are made from."""
+class Keys:
+    """The execution keys of the chapters below `root`, as the sources were when it was made."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.library = Library(root / "src")
+
+    def of(self, path: Path) -> str:
+        """Hash of all that the outputs of the notebook at `path` depend on; 16 hex digits.
+
+        The language is not among it: notebooks with the same code have the same key.
+        """
+        notebook = json.loads(path.read_text("utf-8"))
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        own = [["".join(cell["source"]), cell["metadata"]] for cell in cells]
+        kernel = notebook["metadata"].get("kernelspec")
+        use = use_of_cells([source for source, _ in own], self.library)
+        reached = closure(self.library, use.targets)
+        facts = [json.dumps([own, kernel], sort_keys=True), *self.modules(use, reached), *machine()]
+        return digest(self.root, self.files(use, reached), facts)
+
+    def modules(self, use: Use, reached: dict[str, Use]) -> Iterator[str]:
+        """The name and the code of each module that is reached; with its text where it shows."""
+        homes = {home for target in use.shown or () for home in self.library.way(target)[0][-1:]}
+        for module in sorted(reached):
+            source = self.library.source(module)
+            with_text = use.shown is None or module in homes | self.library.with_text
+            yield f"{module}: {source.text if with_text else source.code}"
+
+    def files(self, use: Use, reached: dict[str, Use]) -> set[Path]:
+        """Files that are no modules: beside those that are reached, results, launch files."""
+        folders = {self.library.paths[module].parent for module in reached}
+        found = {p for folder in folders for p in folder.iterdir() if p.suffix != ".py"}
+        said = use.strings.union(*(other.strings for other in reached.values()))
+        called = {text.removeprefix(RECORDED) for text in said if text.startswith(RECORDED)}
+        called |= {text for text in said if text.endswith(".json")}
+        every = results(self.root)
+        found |= {p for p in every if ANY in called or not names(p).isdisjoint(called)}
+        if any(text == "launch" or "launch/" in text for text in use.strings):
+            found |= set((self.root / "launch").rglob("*"))
+        return found
+
+
+def page_key(root: Path, language: str) -> str:
+    """Hash of everything the pages of `language` are made from, executions included."""
     other = {"en": "zh", "zh": "en"}[language]
-    book = [p for p in (root / "book").rglob("*") if "__pycache__" not in p.parts]
-    pages = [p for p in book if p.relative_to(root).parts[1] != other]
-    chapters = (root / "chapters" / language).glob("*.ipynb")
-    files = [*pages, *chapters, root / "_config.yml", root / "_toc.yml"]
-    return digest(root, files, [execution])
+    book = [p for p in (root / "book").rglob("*") if p.relative_to(root).parts[1] != other]
+    files = [*book, *(root / "src").rglob("*"), *(root / "launch").rglob("*")]
+    files += (root / "chapters" / language).glob("*.ipynb")
+    return digest(root, [*files, root / "_config.yml", root / "_toc.yml"], machine())
+
+
+def results(root: Path) -> list[Path]:
+    """The recorded results that chapters may show; ``chapters.json`` is for their cards."""
+    return [p for p in (root / "book" / "results").glob("*.json") if p.name != "chapters.json"]
+
+
+def names(result: Path) -> set[str]:
+    """What a result is called by: its file, or the beginning of its name up to a dash."""
+    parts = result.stem.split("-")
+    return {result.name, *("-".join(parts[:n]) for n in range(1, len(parts) + 1))}
+
+
+def machine() -> list[str]:
+    """Python, where it is, which data is used, and the versions that are installed."""
+    return [sys.version, sys.prefix, os.environ.get("RANKBOOK_DATA", ""), *versions()]
+
+
+@cache
+def versions() -> list[str]:
+    """The installed distributions, sorted: ``torch==2.13.0``."""
+    return sorted({f"{d.name}=={d.version}" for d in distributions()})
 
 
 def digest(root: Path, files: Iterable[Path], facts: Iterable[str]) -> str:
     """Hash of the files' names and contents and of the facts; 16 hex digits."""
     sha = hashlib.sha256()
-    for path in sorted(p for p in files if p.is_file() and ".egg-info" not in str(p)):
-        sha.update(f"{path.relative_to(root)}\0".encode())
-        sha.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(p for p in files if p.is_file() and p.suffix not in COMPILED):
+        if ".egg-info" not in str(path):
+            sha.update(f"{path.relative_to(root)}\0".encode())
+            sha.update(hashlib.sha256(path.read_bytes()).digest())
     for fact in facts:
         sha.update(f"{fact}\0".encode())
     return sha.hexdigest()[:16]

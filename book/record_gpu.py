@@ -10,6 +10,8 @@ from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from rankbook.core.atomic import write_text_atomic
+
 BOOK = Path(__file__).resolve().parent
 RESULTS = BOOK / "results" / "chapters.json"
 sys.path.insert(0, str(BOOK / "ext"))
@@ -26,7 +28,7 @@ def main(folder: Path, results: Path = RESULTS) -> None:
     kept = [run for run in old if (run["chapter"], run["box"]) not in done]
     results.parent.mkdir(exist_ok=True)
     text = json.dumps(kept + new, ensure_ascii=False, indent=1)
-    results.write_text(text + "\n", "utf-8")
+    write_text_atomic(results, text + "\n")
     print(f"Recorded {len(new)} chapters on {box} in {results}")
 
 

@@ -1,190 +1,160 @@
 """The two languages, held together: every chapter and page has a twin that corresponds to it.
 
-``python book/twins.py`` lists what does not correspond, and what Chinese typography forbids.
-``--record`` first writes into each Chinese Markdown cell and page the hash of the English one that
-it corresponds to, and takes outputs and Jupyter's own additions out of the notebooks. Record only
+``python book/twins.py`` lists what does not correspond, and what Chinese typography forbids. First,
+where that is asked for, one chapter is changed:
+
+``--sync CHAPTER`` makes the code cells of the Chinese notebook those of the English one (with
+``--from zh`` the other way round): source, tags, order. Texts stay; one that is new comes along, to
+be translated.
+``--record CHAPTER [CELL]`` says that the Chinese text corresponds: it writes the hash of each
+English Markdown cell, or of the one, into its twin. Pages are named like ``api/core``. Record only
 what was read again in both languages.
+
+Both take outputs and Jupyter's own additions out of the chapter's two notebooks.
 """
 
 import argparse
-import hashlib
+import copy
+import difflib
 import json
-import re
 import sys
 from pathlib import Path
 
 import typography
+from correspondence import FRONT, METADATA, names, problems, sha, text
 
 ROOT = Path(__file__).resolve().parent.parent
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
-}
-FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
-HEADING = re.compile(r"^(#+) ", re.MULTILINE)
-FRONT = re.compile(r"\A---\nsource_sha: \"(\w*)\"\n---\n+")
+LANGUAGES = {"en": "English", "zh": "Chinese"}
 
 
-def main() -> int:
-    """Print what does not correspond; 0 when everything does."""
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Change what is asked for, print what does not correspond; 0 when everything does."""
     parser = argparse.ArgumentParser(description="Compare the English and the Chinese book.")
-    parser.add_argument("--record", action="store_true", help="write the hashes, then compare")
-    if parser.parse_args().record:
-        record(ROOT)
-    found = problems(ROOT) + typography.problems(ROOT)
+    parser.add_argument("--sync", metavar="CHAPTER", help="copy its code cells, then compare")
+    parser.add_argument(
+        "--from", dest="source", choices=("en", "zh"), help="what --sync copies (en)"
+    )
+    words = {"nargs": "+", "metavar": ("CHAPTER", "CELL")}
+    parser.add_argument(
+        "--record", **words, help="its Chinese text was read again: write the hashes"
+    )
+    options = parser.parse_args(arguments)
+    if options.source and not options.sync:
+        parser.error("--from says what --sync copies; name a chapter: --sync CHAPTER")
+    if len(options.record or ()) > 2:
+        parser.error("--record takes one chapter or page, and one cell of it at most")
+    try:
+        if options.sync:
+            print(sync(root, options.sync, options.source or "en"))
+        if options.record:
+            print(record(root, *options.record))
+    except LookupError as error:
+        parser.error(str(error.args[0]))
+    found = problems(root) + typography.problems(root)
     print("\n".join(found) or "The languages correspond.")
     return 1 if found else 0
 
 
-def problems(root: Path) -> list[str]:
-    """One sentence for everything in which the languages differ."""
-    found = []
-    for folder, pattern in (("chapters", "*.ipynb"), ("book", "*.md")):
-        english, chinese = (
-            {path.name for path in (root / folder / language).glob(pattern)}
-            for language in ("en", "zh")
+def sync(root: Path, name: str, source: str = "en") -> str:
+    """Make the code cells of a chapter those of the language `source`; say what was done.
+
+    A text stays with its own words; one that only the other language has stays after the cell that
+    it followed.
+    """
+    here, there = find(root, name)
+    if here.suffix != ".ipynb":
+        raise LookupError(f"{name} is a page: --sync copies code cells, which only chapters have")
+    if source == "zh":
+        here, there = there, here
+    if not here.exists():
+        raise LookupError(
+            f"{name} is not there in {LANGUAGES[source]}: copy from the other language"
         )
-        found += [f"{folder}: {name} is there in one language only" for name in english ^ chinese]
-        compare = compare_chapters if folder == "chapters" else compare_pages
-        for name in sorted(english & chinese):
-            found += compare(root / folder / "en" / name, root / folder / "zh" / name)
-    return found
-
-
-def compare_chapters(english: Path, chinese: Path) -> list[str]:
-    """What differs between two notebooks, and what should not be committed in either."""
-    here, there = (json.loads(path.read_text("utf-8")) for path in (english, chinese))
-    found = untidy(f"chapters/en/{english.name}", here)
-    found += untidy(f"chapters/zh/{chinese.name}", there)
-    ids, twin_ids = ([cell["id"] for cell in book["cells"]] for book in (here, there))
-    if ids != twin_ids:
-        first = next((a or b for a, b in _pairs(ids, twin_ids) if a != b), "")
-        return [*found, f"{english.name}: the cells differ, first at {first!r}"]
-    for cell, twin in zip(here["cells"], there["cells"], strict=True):
-        found += [f"{english.name}: cell {cell['id']!r} {what}" for what in differences(cell, twin)]
-    return found
-
-
-def differences(cell: dict, twin: dict) -> list[str]:
-    """How the Chinese cell `twin` fails to correspond to the English `cell`."""
-    found = []
-    if cell["cell_type"] != twin["cell_type"]:
-        return ["is code in one language and text in the other"]
-    if cell["metadata"].get("tags") != twin["metadata"].get("tags"):
-        found.append("has other tags in Chinese")
-    if cell["cell_type"] == "code" and (
-        text(cell) != text(twin) or cell["metadata"] != twin["metadata"]
-    ):
-        found.append("has other code or metadata in Chinese")
-    if cell["cell_type"] == "markdown":
-        recorded = twin["metadata"].get("source_sha")
-        if recorded is None:
-            found.append("has no recorded hash in Chinese")
-        elif recorded != sha(text(cell)):
-            found.append("changed in English alone: bring the Chinese up to date, then --record")
-        if levels(text(cell)) != levels(text(twin)):
-            found.append("has other headings in Chinese")
-        if fences(text(cell)) != fences(text(twin)):
-            found.append("has other fenced blocks in Chinese")
-    return found
-
-
-def untidy(name: str, notebook: dict) -> list[str]:
-    """What a committed notebook must not hold."""
-    found = []
-    if notebook["metadata"] != METADATA:
-        found.append(f"{name}: its metadata is not exactly the one all chapters share")
-    if (notebook["nbformat"], notebook["nbformat_minor"]) != (4, 5):
-        found.append(f"{name}: its format is not 4.5")
+    notebook = tidied(here)
+    before = tidied(there)["cells"] if there.exists() else []
+    texts = {cell["id"]: cell for cell in before if cell["cell_type"] == "markdown"}
+    codes = [cell for cell in before if cell["cell_type"] == "code"]
+    write(here, notebook)
+    cells = []
     for cell in notebook["cells"]:
-        if cell.get("outputs") or cell.get("execution_count"):
-            found.append(f"{name}: cell {cell['id']!r} has committed outputs")
-        if not re.fullmatch(r"[a-z][a-z0-9-]*[a-z0-9]", cell["id"]) or looks_random(cell["id"]):
-            found.append(f"{name}: cell id {cell['id']!r} says nothing; name it")
-    ids = [cell["id"] for cell in notebook["cells"]]
-    found += [f"{name}: cell id {i!r} is there twice" for i in set(ids) if ids.count(i) > 1]
-    return found
-
-
-def looks_random(cell_id: str) -> bool:
-    """Jupyter's own ids are eight hex digits, or parts of a UUID."""
-    return bool(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f-]+)?", cell_id)) and any(
-        map(str.isdigit, cell_id)
+        new = copy.deepcopy(cell)
+        if cell["cell_type"] == "markdown":
+            new["metadata"].pop("source_sha", None)  # it is not translated yet
+            new = texts.pop(cell["id"], new)
+        cells.append(new)
+    for cell in texts.values():
+        follows = [old["id"] for old in before[: before.index(cell)]]
+        places = [n for n, new in enumerate(cells, 1) if new["id"] in follows]
+        cells.insert(max(places, default=0), cell)
+    write(there, {**notebook, "cells": cells})
+    changed = sum(cell not in codes for cell in cells if cell["cell_type"] == "code")
+    gone = sum(cell not in cells for cell in codes)
+    return (
+        f"{name}: {changed} code cells written in {LANGUAGES[there.parent.name]}, {gone} replaced"
     )
 
 
-def compare_pages(english: Path, chinese: Path) -> list[str]:
-    """What differs in the structure of two Markdown pages."""
-    here, there = english.read_text("utf-8"), chinese.read_text("utf-8")
-    front = FRONT.match(there)
-    body = there[front.end() :] if front else there
-    found = []
-    if front is None or front[1] != sha(here):
-        found.append("changed in English alone, or was never recorded: compare, then --record")
-    if levels(here) != levels(body):
-        found.append("has other headings in Chinese")
-    if fences(here) != fences(body):
-        found.append("has other fenced blocks in Chinese")
-    return [f"book/zh/{chinese.name}: {what}" for what in found]
+def record(root: Path, name: str, cell_id: str | None = None) -> str:
+    """Write the hashes of the English texts, or of one, into the Chinese; say what was done."""
+    english, chinese = find(root, name)
+    if not chinese.exists():
+        raise LookupError(f"{name} is not there in Chinese: there is nothing to record")
+    if english.suffix == ".md":
+        if cell_id:
+            raise LookupError(f"{name} is a page: record it as a whole, without {cell_id!r}")
+        front = f'---\nsource_sha: "{sha(english.read_text("utf-8"))}"\n---\n\n'
+        chinese.write_text(front + FRONT.sub("", chinese.read_text("utf-8")), "utf-8")
+        return f"{name}: recorded"
+    here, there = tidied(english), tidied(chinese)
+    sources = {c["id"]: text(c) for c in here["cells"] if c["cell_type"] == "markdown"}
+    wanted = [c for c in there["cells"] if c["id"] in sources and cell_id in (None, c["id"])]
+    if cell_id and not wanted:
+        known = like(cell_id, sources)
+        raise LookupError(f"{name} has no text {cell_id!r} in both languages{known}")
+    for cell in wanted:
+        cell["metadata"]["source_sha"] = sha(sources[cell["id"]])
+    write(english, here)
+    write(chinese, there)
+    return f"{name}: {len(wanted)} cells recorded"
 
 
-def record(root: Path) -> None:
-    """Write the hashes of the English texts into the Chinese ones; tidy all notebooks."""
-    for english in sorted((root / "chapters" / "en").glob("*.ipynb")):
-        notebook = tidy(english)
-        chinese = root / "chapters" / "zh" / english.name
-        if chinese.exists():
-            sources = {c["id"]: text(c) for c in notebook["cells"] if c["cell_type"] == "markdown"}
-            tidy(chinese, sources)
-    for page in sorted((root / "book" / "en").glob("*.md")):
-        twin = root / "book" / "zh" / page.name
-        if twin.exists():
-            body = FRONT.sub("", twin.read_text("utf-8"))
-            front = f'---\nsource_sha: "{sha(page.read_text("utf-8"))}"\n---\n\n'
-            twin.write_text(front + body, "utf-8")
+def find(root: Path, name: str) -> tuple[Path, Path]:
+    """The English and the Chinese file of a chapter or page; one of them may be missing.
+
+    name: ``11_ranks_live``, ``api/core``, or the path of either file.
+    """
+    short = name.removesuffix(".ipynb").removesuffix(".md")
+    for prefix in (f"{folder}/{lang}/" for folder in ("chapters", "book") for lang in LANGUAGES):
+        short = short.rpartition(prefix)[2]
+    known = {}
+    for folder in ("chapters", "book"):
+        for file in names(root, folder, "en") | names(root, folder, "zh"):
+            pair = (root / folder / "en" / file, root / folder / "zh" / file)
+            known[file.rpartition(".")[0]] = pair
+    if short not in known:
+        raise LookupError(f"there is no chapter or page {name!r}{like(short, known)}")
+    return known[short]
 
 
-def tidy(path: Path, sources: dict | None = None) -> dict:
-    """Rewrite a notebook without outputs, with the hashes of `sources` by cell id."""
+def like(name: str, known) -> str:
+    """What may have been meant, as the end of a sentence."""
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)[:5]
+    return f"; there is {', '.join(close)}" if close else ""
+
+
+def tidied(path: Path) -> dict:
+    """A notebook without outputs and Jupyter's own additions, as it is committed."""
     notebook = json.loads(path.read_text("utf-8"))
     notebook["metadata"] = METADATA
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell.update(outputs=[], execution_count=None)
             cell["metadata"].pop("execution", None)
-        elif sources and cell["id"] in sources:
-            cell["metadata"]["source_sha"] = sha(sources[cell["id"]])
-    path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", "utf-8")
     return notebook
 
 
-def sha(source: str) -> str:
-    """The first 12 hex digits of the SHA-256 of a cell's or page's source."""
-    return hashlib.sha256(source.encode()).hexdigest()[:12]
-
-
-def text(cell: dict) -> str:
-    return "".join(cell["source"])
-
-
-def levels(markdown: str) -> list[int]:
-    """The levels of the headings, in order; fenced blocks do not count."""
-    return [len(marks) for marks in HEADING.findall(FENCE.sub("", markdown))]
-
-
-def fences(markdown: str) -> list[str]:
-    """The fenced blocks: code must be equal, of diagrams and directives the first line."""
-    return [
-        block[0].splitlines()[0] if "mermaid" in block[0][:12] or "{" in block[0][:5] else block[0]
-        for block in FENCE.finditer(markdown)
-    ]
-
-
-def _pairs(one: list, other: list):
-    length = max(len(one), len(other))
-    return zip(
-        one + [None] * (length - len(one)), other + [None] * (length - len(other)), strict=True
-    )
+def write(path: Path, notebook: dict) -> None:
+    path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def chinese_texts(root: Path) -> Iterator[tuple[str, str]]:
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             if cell["cell_type"] == "markdown":
                 yield f"chapters/zh/{path.name}, cell {cell['id']!r}", "".join(cell["source"])
-    for path in [*sorted((root / "book" / "zh").glob("*.md")), root / "README.zh.md"]:
+    for path in [*sorted((root / "book" / "zh").rglob("*.md")), root / "README.zh.md"]:
         if path.exists():
             yield str(path.relative_to(root)), path.read_text("utf-8")
     for topic in yaml.safe_load((root / "book" / "glossary.yml").read_text("utf-8")):

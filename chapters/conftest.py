@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from executed import keep
+from fingerprint import ROOT, Keys
 from nbmake import pytest_items
 from nbmake.nb_run import NotebookRun
 
@@ -15,11 +16,14 @@ class KeptRun(NotebookRun):
     """nbmake's run of a notebook; one that went well is what the page shows."""
 
     def execute(self):
+        """Run the notebook, and keep what came of it."""
+        path = Path(self.filename)
+        ours = path.is_relative_to(CHAPTERS)
+        key = Keys(ROOT).of(path) if ours else ""
         began = time.perf_counter()
         result = super().execute()
-        path = Path(self.filename)
-        if result.error is None and path.is_relative_to(CHAPTERS):
-            keep(path, copy.deepcopy(result.nb), time.perf_counter() - began)
+        if ours and result.error is None:
+            keep(path, key, copy.deepcopy(result.nb), time.perf_counter() - began)
         return result
 
 

@@ -26,6 +26,8 @@ ranks=${LAUNCH_RANKS:-${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L 2> /dev/null | grep 
 [ "$ranks" != 0 ] || ranks=1
 # A start of a job that is left over must not meet the next one.
 meeting=${SLURM_JOB_ID:-by-hand}-${SLURM_RESTART_COUNT:-0}
+# What each rank was doing, for `rankbook autopsy`, should the job hang or fail.
+[ -z "$SHARED" ] || export RANKBOOK_AUTOPSY=${RANKBOOK_AUTOPSY:-$SHARED/autopsy/$meeting}
 
 # torch 2.13 cannot let a node come or go while the agents' store serves the ranks, too.
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1

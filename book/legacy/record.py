@@ -5,8 +5,6 @@ each cell, the ids of torchtext, the losses of Pipe, and with what, where and wh
 The tests hold the book's own ids and pipelines against them, the appendix shows them.
 """
 
-import datetime
-import json
 import os
 import sys
 import time
@@ -25,7 +23,8 @@ WHAT = (
 )
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, machine, summary  # noqa: E402 - the path comes first
+from benchmarks.record import RESULTS, summary  # noqa: E402 - the path comes first
+from rankbook.core.results import Result  # noqa: E402
 from rankbook.data.sources import SHA256, Absent, local_files  # noqa: E402
 
 
@@ -42,25 +41,24 @@ def main() -> int:
     load = round(os.getloadavg()[0], 1)  # what else the machine did
     start = time.monotonic()
     cells, facts = run()
-    result = {
-        "what": WHAT,
-        "where": machine(),
-        "python": facts["python"],
-        "libraries": facts["libraries"],
-        "when": datetime.date.today().isoformat(),
-        "command": "make legacy",
-        "load": load,
-        "installation": installation(),
-        "notebook_seconds": round(time.monotonic() - start),
-        "sources": {name: sha for name, sha in SHA256.items() if name.startswith("wikitext-2/")},
-        "cells": cells,
-        "text": facts["text"],
-        "pipe": facts["pipe"],
-        "rows": [{"system": "Pipe", "unit": "ms"} | summary(facts["pipe"].pop("seconds"))],
-    }
-    path = RESULTS / "legacy-kernel.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    print(f"Wrote {path.relative_to(ROOT)} in {result['notebook_seconds']} s")
+    result = Result(
+        WHAT,
+        [{"system": "Pipe", "unit": "ms"} | summary(facts["pipe"].pop("seconds"))],
+        command="make legacy",
+        libraries=facts["libraries"],
+        python=facts["python"],
+        more={
+            "load": load,
+            "installation": installation(),
+            "notebook_seconds": round(time.monotonic() - start),
+            "sources": {n: sha for n, sha in SHA256.items() if n.startswith("wikitext-2/")},
+            "cells": cells,
+            "text": facts["text"],
+            "pipe": facts["pipe"],
+        },
+    )
+    path = result.write(RESULTS / "legacy-kernel.json")
+    print(f"Wrote {path.relative_to(ROOT)} in {result.more['notebook_seconds']} s")
     return 0
 
 

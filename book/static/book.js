@@ -1,7 +1,7 @@
 // The language switch, diagrams, and two repairs of the search page. No library of its own.
 
 // ---- The switch: remember the language, land at the same place of the other page.
-const PLACES = '[id^="at-"], [id^="term-"], article dt[id]';
+const PLACES = '[id^="at-"], [id^="term-"], article dt[id], .symptoms dt [id]';
 
 function placeOnScreen() {
   const above = [...document.querySelectorAll(PLACES)].filter(

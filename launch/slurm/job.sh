@@ -9,6 +9,13 @@ source "$SLURM_SUBMIT_DIR/launch/cluster.env"
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${hosts[0]}  # this script runs there, too
 
+# What each rank was doing, and how to read it should the job fail.
+if [ -n "$SHARED" ]; then
+  export RANKBOOK_AUTOPSY=$SHARED/autopsy/$SLURM_JOB_NAME-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+  trap 'code=$?; [ $code = 0 ] || [ ! -d "$RANKBOOK_AUTOPSY" ] ||
+    echo "$SLURM_JOB_NAME: what each rank was doing: python -m rankbook autopsy $RANKBOOK_AUTOPSY"' EXIT
+fi
+
 # Have Slurm start this job once more, as it was submitted; never from here on.
 requeue() {
   local again=${SLURM_RESTART_COUNT:-0}

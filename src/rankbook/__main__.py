@@ -1,34 +1,50 @@
-"""The commands of the package: ``rankbook doctor``, also as ``python -m rankbook doctor``."""
+"""The commands of the package: ``rankbook doctor``, also as ``python -m rankbook doctor``.
+
+Each is made where it belongs: `rankbook.autopsy`, `rankbook.symptoms`, and the doctor here.
+"""
 
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from rankbook.doctor import Asked, examine
-from rankbook.doctor.report import as_json, as_text
+from rankbook import __version__
+from rankbook.autopsy import command as autopsy
+from rankbook.doctor import Options, as_json, as_text, examine
+from rankbook.symptoms import command as symptoms
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return 0, or 1 where the doctor found problems (argparse exits with 2)."""
+    """Run the command; return its status (argparse exits with 2)."""
     parser = argparse.ArgumentParser(prog="rankbook", description="Commands of Every Rank, Live.")
-    doctor = parser.add_subparsers(required=True).add_parser(
+    parser.add_argument("--version", action="version", version=f"rankbook {__version__}")
+    commands = parser.add_subparsers(required=True)
+    doctor = commands.add_parser(
         "doctor",
         help="say what will go wrong on this machine before a job does",
         description="Say what will go wrong on this machine before a job does. Every finding is "
         "one sentence with its remedy. Status: 0, or 1 where a problem was found.",
     )
     _add_options(doctor.add_argument)
-    options = vars(parser.parse_args(arguments))
+    doctor.set_defaults(run=_doctor)
+    autopsy.add_command(commands)
+    symptoms.add_command(commands)
+    options = parser.parse_args(arguments)
+    return options.run(options)
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    options = {name: value for name, value in vars(given).items() if name != "run"}
     show = as_json if options.pop("json") else as_text
     if (data := options.pop("data")) is not None:
         os.environ["RANKBOOK_DATA"] = str(data)  # what the book's programs look at
-    examination = examine(Asked(**options))
+    examination = examine(Options(**options))
     print(show(examination), flush=True)
     return int(examination.problems > 0)
 
 
-def _add_options(add) -> None:
+def _add_options(add: Callable[..., object]) -> None:
     add("--json", action="store_true", help="one JSON document instead of text")
     add("--data", type=Path, metavar="DIR", help="the data folder ($RANKBOOK_DATA)")
     add("--checkpoints", type=Path, default=Path(), metavar="DIR", help="where they will go (.)")

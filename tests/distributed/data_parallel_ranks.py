@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdata import nodes
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from rankbook.data import Reader, gather_seen, read_by, signed
+from rankbook.data import Reader, collate_with_reader, gather_audit, samples_by_reader
 from rankbook.parallel import OverlapRecorder
-from tests.distributed.chapter_02_readers import CeilSplit, Numbers
+from tests.distributed.data_parallel_readers import CeilSplit, Numbers
 
 WHOLE = slice(None)
 SAMPLES = list(range(11))
@@ -219,8 +219,8 @@ def forked(workers: int) -> dict:
 
 def audit(dataset, workers: int, total=11, **options) -> list:
     """[once, twice, more, never, others] over all ranks and workers."""
-    options = {"batch_size": 2, "collate_fn": signed} | forked(workers) | options
-    return counts(gather_seen(read_by(DataLoader(dataset, **options)), total))
+    options = {"batch_size": 2, "collate_fn": collate_with_reader} | forked(workers) | options
+    return counts(gather_audit(samples_by_reader(DataLoader(dataset, **options)), total))
 
 
 def counts(found) -> list[int]:
@@ -237,7 +237,7 @@ def by_reader():
 
 
 def row_numbers(batch: list[dict]):
-    return signed([row["i"] for row in batch])
+    return collate_with_reader([row["i"] for row in batch])
 
 
 def loaders(workers: int) -> dict[str, list]:
@@ -293,8 +293,8 @@ def interrupted(make, workers: int) -> list:
     before = next(iter(first))
     resumed.load_state_dict(first.state_dict())
     rest, whole = flat(resumed), flat(make(workers))
-    afresh = gather_seen(before + whole, 11)
-    return [before + rest == whole, counts(gather_seen(before + rest, 11)), counts(afresh)]
+    afresh = gather_audit(before + whole, 11)
+    return [before + rest == whole, counts(gather_audit(before + rest, 11)), counts(afresh)]
 
 
 def epochs() -> dict:
@@ -306,12 +306,12 @@ def epochs() -> dict:
             if remember:
                 sampler.set_epoch(epoch)
             orders.append(list(sampler))
-        never = gather_seen(flat(orders), 11).never
+        never = gather_audit(flat(orders), 11).never
         found[remember] = [all(order == orders[0] for order in orders), never]
     loader = by_nodes(0)
     found["nodes"] = flat(loader) != flat(loader)
     everything = nodes.Loader(nodes.IterableWrapper(range(11)))
-    found["IterableWrapper"] = counts(gather_seen(list(everything), 11))
+    found["IterableWrapper"] = counts(gather_audit(list(everything), 11))
     return found
 
 
@@ -335,7 +335,7 @@ def datasets_traps() -> dict:
     table = datasets.Dataset.from_dict({"i": SAMPLES}).to_iterable_dataset(num_shards=4)
     for name, seed in (("seeds", rank), ("seed", 0)):
         data = split_dataset_by_node(table.shuffle(seed=seed, buffer_size=4), rank, 2)
-        found[name] = counts(gather_seen([row["i"] for row in data], 11))
+        found[name] = counts(gather_audit([row["i"] for row in data], 11))
     return found
 
 
@@ -345,8 +345,8 @@ def ceil_split(path: str) -> dict:
     found = {}
     for rounds in (1, 10):
         dataset = CeilSplit(path, 9, rounds, *by_rank())
-        loader = DataLoader(dataset, 3, collate_fn=signed, **forked(2))
-        seen = gather_seen(read_by(loader), lines)
+        loader = DataLoader(dataset, 3, collate_fn=collate_with_reader, **forked(2))
+        seen = gather_audit(samples_by_reader(loader), lines)
         found[rounds] = [seen.by_reader[name] for name in sorted(seen.by_reader)]
     try:
         list(itertools.islice(DataLoader(dataset), 1))

@@ -9,10 +9,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.programs import elastic
-from rankbook.training.elastic import Notice, checkpoints
+from rankbook.checkpoint import single as checkpoints
+from rankbook.elastic import PreemptionHandler
+from rankbook.programs.elastic import run as elastic
 
-RUNS: list[elastic.Run] = []  # of this process
+RUNS: list[elastic.ElasticRun] = []  # of this process
 
 
 def train(arguments: list[str], kill: tuple[str, int, int] | None = None) -> dict:
@@ -24,7 +25,7 @@ def train(arguments: list[str], kill: tuple[str, int, int] | None = None) -> dic
         PLACES[kill[0]](kill[1])
     RUNS.append(run := elastic.prepare(elastic.read(arguments)))
     try:
-        with Notice() as notice:
+        with PreemptionHandler() as notice:
             elastic.train(run, notice)
     except RuntimeError as error:
         elastic.lose(error, run)  # as the program does: it ends
@@ -89,7 +90,7 @@ class Dying:
 def _instead_of_save(step: int, act: Callable) -> None:
     original = elastic.save
 
-    def wrapped(run: elastic.Run) -> None:
+    def wrapped(run: elastic.ElasticRun) -> None:
         if run.step == step:
             act(lambda: original(run))
         original(run)

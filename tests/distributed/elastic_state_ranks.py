@@ -12,14 +12,11 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from rankbook.training.elastic import (
+from rankbook.checkpoint import (
     CheckpointError,
     Checkpoints,
     ShardedCheckpoints,
     capture,
-    load_newest,
-    restore,
-    save_together,
     sharded,
 )
 
@@ -69,11 +66,11 @@ def with_dropout(folder: str) -> dict:
     losses = []
     for step in range(STEPS):
         if step == GOOD:
-            path = save_together(checkpoints, step, capture(model, optimizer, {"step": step}))
+            checkpoints.save(step, capture(model, optimizer, {"step": step}))
         losses.append(train(model, optimizer, step))
     again, other = make(dropout=0.5)
-    kept = load_newest(checkpoints)
-    position = restore(kept.state, again, other)
+    saved = checkpoints.newest()
+    position = saved.load_into(again, other)
     resumed = [train(again, other, step) for step in range(position["step"], STEPS)]
     equal = all(map(torch.equal, model.parameters(), again.parameters()))
     masks = torch.rand(4)
@@ -81,7 +78,7 @@ def with_dropout(folder: str) -> dict:
         "losses": losses,
         "resumed": resumed,
         "equal": equal,
-        "path": path and path.name,
+        "path": saved.path.name,
         "masks": masks,
     }
 
@@ -100,23 +97,24 @@ def troubles(folder: str) -> dict[str, str]:
 
     a_file = Path(folder) / "file"
     a_file.touch()
-    told("file", lambda: save_together(Checkpoints(a_file), 1, state))
+    told("file", lambda: Checkpoints(a_file).save(1, state))
     told("sharded", lambda: ShardedCheckpoints(a_file).save(1, state))
-    told("no folder", lambda: load_newest(Checkpoints(a_file)))
-    told("a class", lambda: save_together(Checkpoints(Path(folder)), 1, state | {"x": print}))
+    told("no folder", lambda: Checkpoints(a_file).newest())
+    told("a class", lambda: Checkpoints(Path(folder)).save(1, state | {"x": print}))
     shards = capture(*make(shard=True), {"step": 1})
-    told("shards", lambda: save_together(Checkpoints(Path(folder)), 1, shards))
+    told("shards", lambda: Checkpoints(Path(folder)).save(1, shards))
     shared = Checkpoints(Path(folder) / "of-rank-0")
-    save_together(shared, 1, state)
-    told("elsewhere", lambda: load_newest(shared if rank == 0 else Checkpoints(Path(folder))))
+    shared.save(1, state)
+    told("elsewhere", lambda: (shared if rank == 0 else Checkpoints(Path(folder))).newest())
     fresh = Checkpoints(Path(folder) / "fresh-on-rank-0")
-    told("lost", lambda: load_newest(fresh if rank == 0 else shared))
-    found["none"] = f"{load_newest(fresh)}"
+    told("lost", lambda: (fresh if rank == 0 else shared).newest())
+    found["none"] = f"{fresh.newest()}"
     bad = Checkpoints(Path(folder) / "bad", say=lambda line: None)
-    if path := save_together(bad, 1, state):
-        path.write_bytes(b"torn")
+    bad.save(1, state)
+    if rank == 0:
+        bad.paths()[0].write_bytes(b"torn")
     dist.barrier()
-    found["all bad"] = f"{load_newest(bad)}"
+    told("all bad", bad.newest)
     return found
 
 
@@ -147,8 +145,7 @@ def failing(folder: str) -> dict[str, list[str]]:
             while checkpoints._saving and not checkpoints._saving[1].done():
                 pass  # the limit is meant for this save
     assert losses
-    kept = load_newest(checkpoints)
-    return {"said": said, "raised": found, "newest": [f"{kept.step}"]}
+    return {"said": said, "raised": found, "newest": [f"{checkpoints.newest().step}"]}
 
 
 def sharded_run(folder: str) -> None:
@@ -184,7 +181,7 @@ def _written_half(self, plan, planner):
 def sharded_resume(folder: str, shard: bool) -> dict:
     """Go on from the newest good checkpoint, in any world, sharded or whole."""
     model, optimizer = make(shard=shard)
-    kept = load_newest(ShardedCheckpoints(Path(folder) / "kept", say=lambda line: None))
-    position = restore(kept.state, model, optimizer)
+    saved = ShardedCheckpoints(Path(folder) / "kept", say=lambda line: None).newest()
+    position = saved.load_into(model, optimizer)
     losses = [train(model, optimizer, s, average=not shard) for s in range(position["step"], STEPS)]
-    return {"losses": losses, "step": kept.step, "drawn": torch.rand(3)}
+    return {"losses": losses, "step": saved.step, "drawn": torch.rand(3)}

@@ -1,4 +1,4 @@
-"""Where Join does not go, and `lockstep` does: more of what the ranks of test_join.py do."""
+"""Where Join does not go, and `equal_steps` does: more of what the ranks of test_join.py do."""
 
 from contextlib import nullcontext
 
@@ -9,15 +9,9 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.models import TransformerConfig, TransformerLM, initialise
+from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.parallel import Pipeline, PipelinePlan, RunningMean, average_gradients, stage_module
-from rankbook.training import (
-    lockstep,
-    token_loss,
-    train_uneven,
-    uneven_reference,
-    weigh_inputs,
-)
+from rankbook.training import equal_steps, train_uneven, uneven_reference, weigh_inputs
 from tests.distributed import join_ranks
 from tests.distributed.join_joinables import joinables
 from tests.distributed.join_ranks import (
@@ -49,9 +43,9 @@ def refused() -> dict:
 
 
 def follow(model, stepper, epochs: int = 1, accumulate: int = 1) -> None:
-    """Train by `lockstep`."""
+    """Train by `equal_steps`."""
     for epoch in range(epochs):
-        for (inputs, targets), scale, last in lockstep(mine(epoch), accumulate):
+        for (inputs, targets), scale, last in equal_steps(mine(epoch), accumulate):
             with nullcontext() if last else model.no_sync():
                 (loss(model(inputs), targets) * scale).backward()
             if last:
@@ -71,7 +65,7 @@ def windows(size: int) -> list[list]:
 
 
 def cured() -> dict:
-    """`lockstep` where Join does not go, or goes wrong: how far off."""
+    """`equal_steps` where Join does not go, or goes wrong: how far off."""
     right = reference("once")
     found = {}
     for name, wrap in (
@@ -113,7 +107,7 @@ def pipelines() -> float:
     shards = [[(t[:, :-1], t[:, 1:]) for t in part] for part in (text[:2], text[2:])]
     dp = mesh["dp"].get_group()
     stepper = torch.optim.SGD(pipeline.parameters(), lr=0.1)
-    for (tokens, targets), scale, _ in lockstep(shards[mesh["dp"].get_local_rank()], group=dp):
+    for (tokens, targets), scale, _ in equal_steps(shards[mesh["dp"].get_local_rank()], group=dp):
         stepper.zero_grad()
         pipeline.step(tokens, targets)
         for parameter in pipeline.parameters():
@@ -132,8 +126,8 @@ def wrong_calls() -> list[str]:
     rank, said = dist.get_rank(), []
     empty = shard(rank, 3 * rank)
     for call in (
-        lambda: list(lockstep(empty)),
-        lambda: list(lockstep(empty, accumulate=0)),
+        lambda: list(equal_steps(empty)),
+        lambda: list(equal_steps(empty, accumulate=0)),
         lambda: train_uneven(net(), None, empty, loss, "pad"),
         lambda: train_uneven(net(), None, empty, loss, "joined"),
         lambda: weigh_inputs([1], "join"),
@@ -143,7 +137,7 @@ def wrong_calls() -> list[str]:
             call()
         except ValueError as error:
             said.append(str(error))
-    said.append(str(len(list(lockstep([])))))
+    said.append(str(len(list(equal_steps([])))))
     return said
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from rankbook.training import lockstep
+from rankbook.training import equal_steps
 
 TIMEOUT = 10.0  # seconds after which a rank that waits is told so
 
@@ -95,7 +95,7 @@ def with_lightning() -> dict[str, Callable]:
 
         def training_step(self, batch, number):
             scale = 1.0
-            if hasattr(batch, "scale"):  # a Turn of lockstep
+            if hasattr(batch, "scale"):  # a Turn of equal_steps
                 batch, scale, _ = batch
             self.taken.append([int(batch[0]), scale])
             return self.layer(batch[0].reshape(-1, 1)).pow(2).mean() * scale
@@ -111,9 +111,9 @@ def with_lightning() -> dict[str, Callable]:
         def __iter__(self):
             return uneven()
 
-    class InStep:
+    class EqualStepsLoader:
         def __iter__(self):
-            return lockstep(uneven())
+            return equal_steps(uneven())
 
     def train(loader) -> dict:
         module = Module()
@@ -131,7 +131,7 @@ def with_lightning() -> dict[str, Callable]:
     samples = TensorDataset(torch.arange(11.0)[:, None])
     return {
         "map-style": lambda: train(DataLoader(samples, batch_size=1)),
-        "lockstep": lambda: train(InStep()),
+        "equal_steps": lambda: train(EqualStepsLoader()),
         "iterable": lambda: train(DataLoader(Lines(), batch_size=None)),
     }
 

@@ -9,6 +9,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from rankbook.models import TransformerConfig, TransformerLM, initialise
+from rankbook.models.loss import token_loss
 from rankbook.parallel import (
     Pipeline,
     PipelinePlan,
@@ -18,7 +19,6 @@ from rankbook.parallel import (
     stage_module,
     traced_modules,
 )
-from rankbook.training.loss import token_loss
 
 # nine layers do not divide by 2, 4 or 8 stages
 CONFIG = TransformerConfig(vocab_size=50, d_model=32, d_hidden=64, heads=4, layers=9, max_length=16)

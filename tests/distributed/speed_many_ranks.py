@@ -5,14 +5,14 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from rankbook.models.classifier import Classifier
-from rankbook.speed import made_up, make_batch, size
+from rankbook.speed import make_batch, size, synthetic
+from rankbook.speed.init_model import init_model
 from rankbook.speed.lightning_runner import fit
-from rankbook.speed.many import STRATEGIES, prepare
-from rankbook.speed.many.fabric import make_fabric
-from rankbook.speed.many.lightning import fit_on_ranks, refusals
-from rankbook.speed.many.loops import on_fabric, plain
-from rankbook.speed.many.memory import measured
-from rankbook.speed.start import started
+from rankbook.speed.strategies import STRATEGIES, prepare
+from rankbook.speed.strategies.fabric import make_fabric
+from rankbook.speed.strategies.lightning import fit_on_ranks, refusals
+from rankbook.speed.strategies.loops import on_fabric, plain
+from rankbook.speed.strategies.memory import measured
 
 SMALL = size("cpu", layers=2, d_model=32, d_hidden=64, vocab_size=300, max_length=48)
 WIDE = size("cpu", layers=1, d_model=32, d_hidden=64, vocab_size=3000, max_length=48)  # embedding
@@ -96,7 +96,7 @@ def _accumulate(trained, of) -> dict:
 
 
 def _model(of=SMALL) -> Classifier:
-    return started(of, seed=1)[0]
+    return init_model(of, seed=1)[0]
 
 
 def _fresh() -> tuple:
@@ -105,7 +105,7 @@ def _fresh() -> tuple:
 
 
 def _reviews(rows: int, of=SMALL, first: int = 0) -> tuple:
-    return made_up(STEPS * BATCH, of), list(range(first, first + rows)), "longest of batch"
+    return synthetic(STEPS * BATCH, of), list(range(first, first + rows)), "longest of batch"
 
 
 def _batches(of=SMALL) -> list:

@@ -1,4 +1,4 @@
-"""What chapter 2 says of torch and of loaders: when one fails, its sentence has to go."""
+"""What chapter 12 says of torch and of loaders: when one fails, its sentence has to go."""
 
 import io
 import itertools
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from torch.utils.data import DistributedSampler
 
-from tests.distributed import chapter_02_readers
+from tests.distributed import data_parallel_readers
 from tests.distributed.data_parallel_ranks import MIB, reading, recorded, steps
 from tests.distributed.launch import run_ranks
 
@@ -182,11 +182,11 @@ def test_the_ceil_split_reads_the_file_many_times(monkeypatch):
             read.append(super().readline())
             return read[-1]
 
-    monkeypatch.setattr(chapter_02_readers.Path, "open", lambda *_, **__: Counted("x\n" * lines))
+    monkeypatch.setattr(data_parallel_readers.Path, "open", lambda *_, **__: Counted("x\n" * lines))
     for rank, worker in itertools.product(range(16), range(10)):
         info = SimpleNamespace(id=worker, num_workers=10)
-        monkeypatch.setattr(chapter_02_readers, "get_worker_info", lambda info=info: info)
-        assert list(chapter_02_readers.CeilSplit("lines.txt", lines, 1, rank, 16)) == ["x", "x"]
+        monkeypatch.setattr(data_parallel_readers, "get_worker_info", lambda info=info: info)
+        assert list(data_parallel_readers.CeilSplit("lines.txt", lines, 1, rank, 16)) == ["x", "x"]
     assert len(read) / lines == 80.5
 
 

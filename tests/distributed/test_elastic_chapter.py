@@ -1,4 +1,4 @@
-"""What chapter 8 says of torchrun: where one of these fails, its sentence has to change.
+"""What chapter 41 says of torchrun: where one of these fails, its sentence has to change.
 
 The join that fails is in tests/live/test_torchrun_share_store.py, a store's death in test_etcd.py.
 """

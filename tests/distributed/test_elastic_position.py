@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.programs import elastic
-from rankbook.training.elastic import CheckpointError, audit, read_events
+from rankbook.checkpoint import CheckpointError
+from rankbook.elastic import audit, read_events
+from rankbook.programs.elastic import run as elastic
 from tests.distributed.elastic_ranks import train
 from tests.distributed.launch import run_ranks
 
@@ -34,7 +35,7 @@ def kept(tmp_path):
     return tmp_path
 
 
-def resume(folder: Path, *more: str) -> elastic.Run:
+def resume(folder: Path, *more: str) -> elastic.ElasticRun:
     return elastic.prepare(elastic.read(options(folder, *more)))
 
 
@@ -76,7 +77,10 @@ def test_a_save_that_fails_is_said_and_training_goes_on(tmp_path, monkeypatch, c
         raise CheckpointError("the disk is full")
 
     monkeypatch.setattr(run.checkpoints, "save", refuse)
-    with elastic.Notice() as notice, pytest.raises(CheckpointError, match="the disk is full"):
+    with (
+        elastic.PreemptionHandler() as notice,
+        pytest.raises(CheckpointError, match="the disk is full"),
+    ):
         elastic.train(run, notice)
     assert saves == [2, 4] and run.step == 4
     assert "step 2 is not saved: the disk is full" in capsys.readouterr().out

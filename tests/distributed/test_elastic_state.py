@@ -24,7 +24,7 @@ def test_dropout_goes_on_with_the_masks_of_each_rank(folder):
         assert rank["resumed"] == rank["losses"][ranks.GOOD :]
         assert rank["equal"]
     assert not torch.equal(first["masks"], second["masks"])
-    assert first["path"].startswith("step-00000004-") and second["path"] is None
+    assert first["path"].startswith("step-00000004-") and second["path"] == first["path"]
 
 
 def test_the_trouble_of_one_rank_is_that_of_all_in_one_sentence(folder):
@@ -46,10 +46,11 @@ def test_the_trouble_of_one_rank_is_that_of_all_in_one_sentence(folder):
     )
     assert told["lost"] == (
         f"CheckpointError: rank 1 sees 1 checkpoints in {at}/of-rank-0, but rank 0 found no good "
-        "one there; name a folder that all nodes share"
+        "one there; name a folder that all nodes share (rank 1)"
     )
     assert told["none"] == "None"
-    assert told["all bad"] == "None"  # a run that begins anew ends with the same parameters
+    assert told["all bad"].startswith(f"CheckpointError: no checkpoint in {folder}/b/bad is whole")
+    assert told["all bad"].endswith("bring one back from a copy, or move them away to begin anew")
 
 
 def test_a_save_that_fails_in_the_background_is_told(folder):

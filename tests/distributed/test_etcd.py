@@ -4,15 +4,16 @@ import time
 
 import pytest
 
-from rankbook.live import etcd
-from rankbook.live.torchrun.launch import Launch, Order
+from rankbook.elastic.events import audit, losses, read_events
+from rankbook.live.torchrun.launch import Launch
 from rankbook.live.torchrun.session import Torchrun
-from rankbook.training.elastic.events import audit, losses, read_events
+from rankbook.live.torchrun.spec import LaunchSpec
+from rankbook.testbed import etcd
 
 QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
-OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf", QUICK]
+OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "20", "--rdzv-conf", QUICK]
 PROGRAM = "import sys\nfrom rankbook.programs.elastic import main\nmain(sys.argv[1:])\n"
-SAMPLES, STEPS = 64, 40
+SAMPLES, STEPS = 64, 80  # long enough for the second node to join
 
 pytestmark = pytest.mark.skipif(bool(etcd.why_not()), reason=etcd.why_not())
 
@@ -27,8 +28,8 @@ class Nodes:
         program = ["--checkpoint", str(self._folder / "kept"), "--save-every", "2",
                    "--events", str(self._folder / "events"), "--steps", str(STEPS),
                    "--samples", str(SAMPLES), "--pace", "0.1"]  # fmt: skip
-        order = Order([*OPTIONS, *self._rendezvous], program, name)
-        self._torchrun.run_node(order, PROGRAM, print, background=True)
+        spec = LaunchSpec([*OPTIONS, *self._rendezvous], program, name)
+        self._torchrun.run_node(spec, PROGRAM, print, background=True)
         return self._torchrun.node(name)
 
     def steps(self) -> list[dict]:

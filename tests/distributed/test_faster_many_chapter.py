@@ -1,4 +1,4 @@
-"""What chapter 7 says of torch and of DeepSpeed: when one fails, its sentence has to go."""
+"""What chapter 32 says of torch and of DeepSpeed: when one fails, its sentence has to go."""
 
 from contextlib import nullcontext
 
@@ -17,11 +17,11 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional as F
 
 from rankbook.models.classifier import Classifier, ClassifierConfig
-from rankbook.speed import made_up, make_batch, size
-from rankbook.speed.many import prepare
-from rankbook.speed.many.fsdp2 import shard
-from rankbook.speed.many.memory import measured
-from rankbook.speed.many.scaling import ORIGINAL, efficiency, steps_per_epoch
+from rankbook.speed import make_batch, size, synthetic
+from rankbook.speed.strategies import prepare
+from rankbook.speed.strategies.fsdp2 import shard
+from rankbook.speed.strategies.memory import measured
+from rankbook.speed.strategies.scaling import ORIGINAL, efficiency, steps_per_epoch
 from tests.distributed.launch import run_ranks
 
 # the embedding is most of the model, as in the chapter
@@ -34,7 +34,7 @@ def fresh() -> Classifier:
 
 
 def batches(rows: int, count: int) -> list:
-    reviews = made_up(rows * count, SIZE)
+    reviews = synthetic(rows * count, SIZE)
     numbers = list(range(rows * count))
     return [
         make_batch(reviews, numbers[i * rows : (i + 1) * rows], "longest of batch")

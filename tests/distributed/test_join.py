@@ -1,7 +1,7 @@
-"""Join, what it makes of the parameters, where it goes wrong, and `lockstep` in its place.
+"""Join, what it makes of the parameters, where it goes wrong, and `equal_steps` in its place.
 
 What torch does is asserted as measured with torch 2.13. Where such a test fails after an update of
-torch, chapter 3 has to change.
+torch, chapter 14 has to change.
 """
 
 import json

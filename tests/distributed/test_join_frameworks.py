@@ -1,6 +1,6 @@
 """accelerate 1.15 and Lightning 2.6 on uneven inputs: what they repeat, and where they hang.
 
-Where such a test fails after an update, chapter 3 has to change.
+Where such a test fails after an update, chapter 14 has to change.
 """
 
 import json
@@ -66,10 +66,10 @@ def test_lightning(found):
     ranks = found["lightning"]
     times = Counter(sample for rank in ranks for sample, _ in rank["map-style"]["taken"])
     assert len(times) == 11 and sorted(times.values()) == [1] * 10 + [2]
-    assert [rank["lockstep"]["taken"] for rank in ranks] == [
+    assert [rank["equal_steps"]["taken"] for rank in ranks] == [
         [[0, 1], [1, 1], [2, 1], [3, 1], [4, 1], [4, 0]],
         [[10, 1], [11, 1], [12, 1], [13, 1], [14, 1], [15, 2]],
     ]
-    assert ranks[0]["lockstep"]["weight"] == ranks[1]["lockstep"]["weight"]
+    assert ranks[0]["equal_steps"]["weight"] == ranks[1]["equal_steps"]["weight"]
     assert len(ranks[0]["iterable"]["taken"]) == 5 and "weight" in ranks[0]["iterable"]
     assert len(ranks[1]["iterable"]["taken"]) == 6 and hung(ranks[1]["iterable"]["error"])

@@ -1,4 +1,4 @@
-"""What chapter 9 says of torchrun and of torch.save, and does not assert itself."""
+"""What chapter 42 says of torchrun and of torch.save, and does not assert itself."""
 
 import os
 import subprocess

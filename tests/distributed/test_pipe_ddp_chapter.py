@@ -1,10 +1,10 @@
-"""Chapter 5 names these failures; measured with torch 2.13. If one goes, the chapter has to change.
+"""Chapter 22 names these failures; measured with torch 2.13. If one goes, the chapter changes.
 
 What each wrapping does under each schedule is in test_wrappings.py.
 """
 
-from tests.distributed.chapter_05_ranks import clip_by_parts, static_graph
 from tests.distributed.launch import run_ranks
+from tests.distributed.pipe_ddp_ranks import clip_by_parts, static_graph
 from tests.distributed.pipeline_ranks import MAX_NORM
 
 

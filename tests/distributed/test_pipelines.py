@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rankbook.models import TransformerLM, initialise
+from rankbook.models.loss import token_loss
 from rankbook.parallel import schedule_names
-from rankbook.training.loss import token_loss
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import (
     CONFIG,

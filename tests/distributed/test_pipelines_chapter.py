@@ -1,4 +1,4 @@
-"""What chapter 4 says of torch, and of failing stages: when one fails, its sentence has to go."""
+"""What chapter 21 says of torch, and of failing stages: when one fails, its sentence has to go."""
 
 import pytest
 import torch
@@ -178,8 +178,8 @@ def live():
 
 def test_a_stage_that_raises_in_the_middle_of_a_schedule(live):
     result = live.run(SCHEDULE.replace("fault ==", "'raises' =="))
-    assert result.seconds < 5
-    assert result.error.startswith("CellFailed: [1] raised RuntimeError")
+    assert result.error.startswith("CellFailed: rank 1 raised RuntimeError")
+    assert "imed out" not in result.error  # the others were freed, nobody waited for a time-out
     assert "ValueError: boom" in result.error
     for rank in (0, 2):
         assert f"rank {rank} was blocked in schedule.step(*inputs, target=x)" in result.error
@@ -188,7 +188,7 @@ def test_a_stage_that_raises_in_the_middle_of_a_schedule(live):
 
 def test_a_rank_that_dies_in_the_middle_of_a_schedule(live):
     result = live.run(SCHEDULE.replace("fault ==", "'dies' =="))
-    assert result.seconds < 5
     assert result.error.startswith("CellFailed: rank 1 is gone: killed by SIGKILL")
+    assert "imed out" not in result.error
     assert not live.run("%ranks restart").error
     assert not live.run(SCHEDULE.replace("fault ==", "None ==")).error

@@ -1,4 +1,4 @@
-"""Chapter 4's program under plain torchrun: the line that the chapter prints, and wrong input."""
+"""Chapter 21's program under plain torchrun: the line that the chapter prints, and wrong input."""
 
 import json
 import os
@@ -12,10 +12,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rankbook.programs import pipelines
+from rankbook.programs import ending
+from rankbook.programs.pipelines import run as pipelines
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = pipelines.__name__
+PROGRAM = "rankbook.programs.pipelines"
 
 
 def torchrun(ranks: int, *arguments: str) -> subprocess.CompletedProcess:
@@ -29,7 +30,7 @@ def torchrun(ranks: int, *arguments: str) -> subprocess.CompletedProcess:
 
 def printed_lines(language: str) -> list[str]:
     """The commands in the chapter's ``bash`` blocks."""
-    notebook = json.loads((ROOT / f"chapters/{language}/04_pipelines.ipynb").read_text("utf-8"))
+    notebook = json.loads((ROOT / f"chapters/{language}/21_pipelines.ipynb").read_text("utf-8"))
     text = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
     return re.findall(r"^```bash\n(torchrun .*?)\n```", text, re.MULTILINE | re.DOTALL)
 
@@ -60,32 +61,52 @@ def assert_equal_losses(output: str, ranks: int) -> None:
     assert first > second > third
 
 
+@pytest.fixture
+def told(monkeypatch):
+    """Errors of the program are raised: it would end this process with status 2."""
+
+    def fail(error, program):
+        assert program == "pipelines"
+        raise error
+
+    monkeypatch.setattr(ending, "fail", fail)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--schedule", "pipedream"], "schedule 'pipedream' is unknown; use gpipe, 1f1b"),
         (["--microbatches", "1"], "schedule 1f1b needs at least as many microbatches as stages"),
         (["--microbatches", "5"], "a batch of 16 is not divisible by 1 replicas x 5 microbatches"),
-        (["--microbatches", "many"], "argument --microbatches: invalid int value: 'many'"),
+        (["--microbatches", "many"], "argument --microbatches: many is no whole number of 1 or mo"),
+        (["--microbatch", "8"], "unrecognized arguments: --microbatch 8"),
     ],
 )
-def test_wrong_input_is_one_sentence(arguments, sentence, monkeypatch, capsys):
+def test_wrong_input_is_one_sentence(arguments, sentence, told, monkeypatch):
     """Before any rank talks to another: no process group is made."""
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(SystemExit):
+    with pytest.raises(ValueError) as error:
         pipelines.main(arguments)
-    assert capsys.readouterr().err.splitlines()[-1].partition("error: ")[2].startswith(sentence)
+    assert str(error.value).startswith(sentence) and "\n" not in str(error.value)
     assert not dist.is_initialized()
 
 
-def test_wrong_input_under_torchrun():
+def test_without_torchrun_it_says_so(told, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(ValueError, match="no process group is described here; start it with torch"):
+        pipelines.main([])
+
+
+def test_wrong_input_ends_all_ranks_with_one_sentence():
     run = torchrun(2, "--microbatches", "1")
     assert run.returncode != 0
-    assert run.stderr.count("error: schedule 1f1b needs at least as many microbatches") == 2
-    assert run.stderr.count("Traceback") == 1  # torchrun's own: it says that its workers failed
+    said = [line for line in run.stderr.splitlines() if line.startswith("pipelines")]
+    assert len(said) == 1, run.stderr  # rank 0 speaks for all
+    assert said[0].startswith("pipelines: schedule 1f1b needs at least as many microbatches")
+    assert "exitcode  : 2" in run.stderr and "rankbook/programs" not in run.stderr
 
 
-def test_a_wrong_result_is_not_passed_over(monkeypatch, tmp_path):
+def test_a_wrong_result_is_not_passed_over(told, monkeypatch, tmp_path):
     """The comparison fails when the control starts from other values."""
 
     def alone():
@@ -100,7 +121,7 @@ def test_a_wrong_result_is_not_passed_over(monkeypatch, tmp_path):
     monkeypatch.setattr(pipelines, "init", alone)
     monkeypatch.setattr(pipelines, "in_one_process", other)
     try:
-        with pytest.raises(RuntimeError, match=r"rank 0: gpipe is off by .* from one process"):
+        with pytest.raises(ArithmeticError, match=r"gpipe is off by .* from one process"):
             pipelines.main(["--schedule", "gpipe"])
     finally:
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Chapter 1's program in a terminal: the very lines that the chapter prints, in both languages."""
+"""Chapter 11's program in a terminal: the very lines that the chapter prints, in both languages."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 def printed_lines(language: str) -> list[str]:
     """The commands in the chapter's ``bash`` blocks."""
-    notebook = json.loads((ROOT / f"chapters/{language}/01_ranks_live.ipynb").read_text("utf-8"))
+    notebook = json.loads((ROOT / f"chapters/{language}/11_ranks_live.ipynb").read_text("utf-8"))
     text = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
     return re.findall(r"^```bash\n(torchrun .*?)\n```", text, re.MULTILINE | re.DOTALL)
 

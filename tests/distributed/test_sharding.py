@@ -5,7 +5,7 @@ import os
 import pytest
 from torch.utils.data import DataLoader
 
-from rankbook.data import Reader, ShardedLines, gather_seen, read_by, signed
+from rankbook.data import Reader, ShardedLines, collate_with_reader, gather_audit, samples_by_reader
 from tests.distributed.launch import run_ranks
 
 
@@ -15,21 +15,25 @@ def audit_of_lines(path: str, context: str | None) -> dict:
     lines = ShardedLines(path, shuffle=True)
     options = {"num_workers": 2, "persistent_workers": True} if context else {}
     loader = DataLoader(
-        lines, batch_size=4, collate_fn=signed, multiprocessing_context=context, **options
+        lines,
+        batch_size=4,
+        collate_fn=collate_with_reader,
+        multiprocessing_context=context,
+        **options,
     )
     orders, texts = [], []
     for epoch in range(2):
         lines.set_epoch(epoch)
         mine = {
             name: [int(line) for line in share]
-            for name, share in read_by(loader).items()
+            for name, share in samples_by_reader(loader).items()
         }  # fmt: skip
-        audit = gather_seen(mine, 100)
+        audit = gather_audit(mine, 100)
         orders.append(audit.by_reader)
         texts.append(str(audit))
-    alone = gather_seen([Reader.here().rank], 2)
+    alone = gather_audit([Reader.here().rank], 2)
     with pytest.raises(ValueError, match="several ranks call a reader 'me'; names must differ"):
-        gather_seen({"me": []}, 2)
+        gather_audit({"me": []}, 2)
     return {"orders": orders, "texts": texts, "alone": alone.by_reader}
 
 

@@ -6,9 +6,9 @@ import inspect
 import pytest
 import torch
 
-from rankbook.speed.many import STRATEGIES
-from rankbook.speed.many.loops import on_fabric, plain
-from rankbook.speed.many.memory import Bytes, formula
+from rankbook.speed.strategies import STRATEGIES
+from rankbook.speed.strategies.loops import on_fabric, plain
+from rankbook.speed.strategies.memory import Bytes, formula
 from tests.distributed.launch import run_ranks
 from tests.distributed.speed_many_ranks import (
     STEPS,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.speed.reviews import made_up
+from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
 
@@ -18,7 +18,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 BARE = (
     "import sys; sys.modules |= dict.fromkeys(('transformers', 'datasets', 'tokenizers', 'pyarrow',"
     " 'matplotlib', 'lightning', 'deepspeed', 'IPython', 'ipykernel'));"
-    "from rankbook.programs import speed; sys.exit(speed.status(speed.main()))"
+    "from rankbook.programs.speed import run as speed; sys.exit(speed.status(speed.main()))"
 )
 
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     """A folder with made-up reviews of the size "cpu"."""
     folder = tmp_path_factory.mktemp("speed")
     cpu = size("cpu")
-    splits = {name: made_up(count, cpu) for name, count in cpu.splits.items()}
+    splits = {name: synthetic(count, cpu) for name, count in cpu.splits.items()}
     save_tokens(splits, cpu, folder / "tokens.npz")
     return folder
 

@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
     def run(ranks: int) -> list[dict]:
         if ranks not in done:
             folder = tmp_path_factory.mktemp("ranks")
-            done[ranks] = run_ranks(recorded, folder, ranks, schedule_names(), deadline=120.0)
+            done[ranks] = run_ranks(recorded, folder, ranks, schedule_names(), deadline=240.0)
         return done[ranks]
 
     return run
@@ -115,10 +115,10 @@ def test_recorded_equals_simulated(name, ranks, runs):
             assert line.in_flight(rank) == ideal.in_flight(rank)
         # with the very durations that were recorded, the simulator loses no time between actions
         took = {(a.stage, a.kind, a.microbatch): a.end - a.start for a in line.actions}
-        fastest = simulate_lists(lists, lambda task, took=took: took[task])
+        fastest = simulate_lists(lists, lambda action, took=took: took[action])
         assert fastest.span <= line.span + 1e-6
-    for line in steps:  # sleeps are never shorter than asked for
-        assert line.span >= ideal.span
+    for number, line in enumerate(steps):  # sleeps are never shorter than asked for
+        assert line.span >= 2**number * ideal.span
     assert min(line.idle_share for line in steps) == pytest.approx(ideal.idle_share, abs=TOLERANCE)
 
 

@@ -8,14 +8,14 @@ import torch
 
 pytest.importorskip("torchft", reason="torchft has wheels for Linux on x86-64 only")
 
-from rankbook.live.torchrun.launch import Order
+from rankbook.elastic.per_step import HERE, MOST_BYTES, StoreTransport, lighthouse
 from rankbook.live.torchrun.session import Torchrun
-from rankbook.training.per_step import HERE, MOST_BYTES, StoreTransport, lighthouse
+from rankbook.live.torchrun.spec import LaunchSpec
 
 # Each replica is a job of its own, under a torchrun of its own: only that one starts again.
 OPTIONS = ["--standalone", "--nproc-per-node", "1", "--max-restarts", "3"]
 PROGRAM = """import os, pathlib, sys, time, torch, rankbook
-from rankbook.training import per_step
+from rankbook.elastic import per_step
 
 name, address, end = sys.argv[1:]
 torch.manual_seed(0)
@@ -52,8 +52,8 @@ def torchrun():
 def test_one_replica_dies_and_comes_back_and_the_other_goes_on(torchrun, tmp_path):
     with lighthouse() as address:
         for name in ("a", "b"):
-            order = Order(OPTIONS, [name, address, str(tmp_path / "end")], name)
-            torchrun.run_node(order, PROGRAM, print, background=True)
+            spec = LaunchSpec(OPTIONS, [name, address, str(tmp_path / "end")], name)
+            torchrun.run_node(spec, PROGRAM, print, background=True)
         until(lambda: all(together(steps(torchrun, name)) > 5 for name in "ab"))
         assert {listens_at(worker(torchrun, name)) for name in "ab"} == {HERE}
         before = worker(torchrun, "b")

@@ -1,6 +1,6 @@
 """The whole matrix: seven wrappings of a stage, under seven schedules, beside the unsplit model.
 
-Measured with torch 2.13. Where a cell here fails after an update of torch, chapter 5 has to change.
+Measured with torch 2.13. Where a cell here fails after an update of torch, chapter 22 changes.
 """
 
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.record import RESULTS
 from rankbook.parallel import WRAPPINGS, schedule_names
-from rankbook.parallel.wrappings import RAISES, RIGHT, TOLERANCE, WRONG
+from rankbook.parallel.wrapping_trials import RAISES, RIGHT, TOLERANCE, WRONG
 from tests.distributed.launch import run_ranks
 from tests.distributed.wrapping_ranks import (
     open_files,

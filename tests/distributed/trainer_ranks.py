@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.utils.data import IterableDataset
 
-from rankbook.data import Reader, ShardedLines, gather_seen
+from rankbook.data import Reader, ShardedLines, gather_audit
 
 SETTINGS = [{"dispatch_batches": d, "split_batches": s} for d in (True, False) for s in (0, 1)]
 STEPS, RATE = 7, 3e-3
@@ -65,7 +65,7 @@ def counts() -> dict:
         options = arguments(dataloader_num_workers=workers, accelerator_config=settings)
         loader = Trainer(model, options, train_dataset=dataset).get_train_dataloader()
         mine = [number for batch in loader for number in batch["input_ids"].flatten().tolist()]
-        found = gather_seen(mine, n)
+        found = gather_audit(mine, n)
         return [found.never, found.once, found.twice, found.more]
 
     def shards(cut: bool):
@@ -116,7 +116,7 @@ def first_epochs(path: str, workers: int, way: str) -> tuple[list[int], list[int
     alone = {"rank": 0, "world_size": 1} if way == "first" else {}
     lines, told = ShardedLines(path, shuffle=True, **alone), Told()
     options = arguments(dataloader_num_workers=workers, per_device_train_batch_size=2)
-    trainer = LinesTrainer(tiny(), options, numbers_of, lines, way=way, told=told)
+    trainer = LinesTrainer(tiny(), options, numbers_of, lines, way=way, listener=told)
     mine = []
     for batch in trainer.get_train_dataloader():
         if len(told.samples) == 2:
@@ -137,7 +137,7 @@ def every_line(folder: str, sizes: list[int]) -> list:
             path.write_text("\n".join(map(str, range(n))))
         dist.barrier()
         mine, totals = first_epochs(str(path), workers, way)
-        seen = gather_seen(mine, n)
+        seen = gather_audit(mine, n)
         found.append([n, way, workers, sorted(set(seen.times.values())), totals])
     return found
 
@@ -154,16 +154,16 @@ def losses(path: str, way: str, workers: int = 0, accumulate: int = 1) -> list[f
         dataloader_num_workers=workers,
         logging_steps=1,
     )
-    LinesTrainer(tiny(), options, collate(way), lines, way=way, told=told).train()
+    LinesTrainer(tiny(), options, collate(way), lines, way=way, listener=told).train()
     return told.losses
 
 
 def collate(way: str) -> Callable:
     from transformers import ByT5Tokenizer
 
-    from rankbook.training.trainer import Lines
+    from rankbook.training.trainer import LineCollator
 
-    return Lines(ByT5Tokenizer(extra_ids=0), length=24, fixed=way == "first")
+    return LineCollator(ByT5Tokenizer(extra_ids=0), length=24, fixed=way == "first")
 
 
 def by_hand(path: str, way: str) -> list[float]:

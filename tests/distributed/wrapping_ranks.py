@@ -2,12 +2,13 @@
 
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.parallel import WRAPPINGS, schedule_names, try_wrapping
-from rankbook.parallel import wrappings as tried
+from rankbook.parallel import WRAPPINGS, schedule_names, try_wrapping, wrapping_trials
+from rankbook.parallel.wrappings import Wrapping
 
 
 def try_all() -> list[dict]:
@@ -25,13 +26,13 @@ def raise_on_one() -> dict:
 
     With the seconds that the first trial took.
     """
-    original = tried.wrap
-    if dist.get_rank() == 1:
-        tried.wrap = lambda *_: _Broken()
+    broken_on_one = Wrapping(
+        "broken on one", lambda module, mesh: _Broken() if dist.get_rank() == 1 else module
+    )
     start = time.monotonic()
-    broken = try_wrapping("1f1b", "all_reduce after step")
+    with patch.object(wrapping_trials, "find_wrapping", lambda name: broken_on_one):
+        broken = try_wrapping("1f1b", broken_on_one.name)
     seconds = time.monotonic() - start
-    tried.wrap = original
     after = vars(try_wrapping("1f1b", "fully_shard"))
     return {"broken": vars(broken), "seconds": seconds, "after": after}
 

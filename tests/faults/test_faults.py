@@ -1,28 +1,42 @@
 """A dozen runs in which things go wrong, as drawn from their seeds: nothing is lost.
 
-``python -m rankbook.faults --seed N`` repeats one; ``make soak`` runs 200.
+``python -m rankbook.testbed.faults --seed N`` repeats one; ``make soak`` runs 200.
 """
 
 import contextlib
 import os
 import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 
-from rankbook.faults import KINDS, CannotMount, Driver, Fault, Plan, draw_plan, kinds
 from rankbook.live.torchrun.session import Torchrun
+from rankbook.testbed.faults import (
+    KINDS,
+    CannotMount,
+    Driver,
+    Fault,
+    FaultRun,
+    Plan,
+    References,
+    draw_plan,
+)
+from rankbook.testbed.faults.plan import ORIGINAL
 
-SEEDS = range(12)
+SEEDS = range(ORIGINAL)  # a dozen in a row have every kind
 FORGETFUL = """
-from rankbook.programs import elastic, elastic_run
+from rankbook.checkpoint import Saved
+from rankbook.programs import elastic
 
-restore = elastic_run.restore
+load_into = Saved.load_into
 def and_begin_the_data_anew(*what):
-    restore(*what)
+    load_into(*what)
     return {"epoch": 0, "sample": 0}
 
-elastic_run.restore = and_begin_the_data_anew
+Saved.load_into = and_begin_the_data_anew
 elastic.main()
 """
 
@@ -31,10 +45,39 @@ pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch, contextlib.closing(Torchrun()) as torchrun:
+def drivers(tmp_path_factory):
+    """Two that work side by side, as each waits most of the time."""
+    references = References()
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setenv("CUDA_VISIBLE_DEVICES", "")  # a toy's ranks, and more than there are GPUs
-        yield Driver(torchrun, tmp_path_factory.mktemp("faults"))
+        torchruns = [stack.enter_context(contextlib.closing(Torchrun())) for _ in range(2)]
+        yield [Driver(t, tmp_path_factory.mktemp("faults"), references=references)
+               for t in torchruns]  # fmt: skip
+
+
+@pytest.fixture
+def driver(drivers):
+    return drivers[0]
+
+
+@pytest.fixture(scope="module")
+def runs(request, drivers):
+    """By seed, the run of each that is tested, or the promise of it."""
+    free = SimpleQueue()
+    for driver in drivers:
+        free.put(driver)
+
+    def run(seed: int) -> FaultRun:
+        driver = free.get()
+        try:
+            return driver.run(draw_plan(seed))
+        finally:
+            free.put(driver)
+
+    tests = [t for t in request.session.items if t.name.startswith("test_nothing_is_lost")]
+    with ThreadPoolExecutor(len(drivers)) as pool:
+        yield {seed: pool.submit(run, seed) for seed in (t.callspec.params["seed"] for t in tests)}
+        pool.shutdown(cancel_futures=True)
 
 
 def test_the_seeds_have_every_kind_of_fault():
@@ -42,14 +85,13 @@ def test_the_seeds_have_every_kind_of_fault():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_lost(seed, driver):
-    plan = draw_plan(seed)
+def test_nothing_is_lost(seed, runs):
     try:
-        run = driver.run(plan)
+        run = runs[seed].result()
     except CannotMount as error:
         pytest.skip(f"this process may mount no small disk that could be filled: {error}")
     assert not run.problems, f"\n{run}"
-    assert [strike.fault for strike in run.strikes] == list(plan.faults)
+    assert [injected.fault for injected in run.injected] == list(run.plan.faults)
 
 
 def test_a_program_that_repeats_samples_is_found_out(driver, tmp_path):
@@ -58,19 +100,19 @@ def test_a_program_that_repeats_samples_is_found_out(driver, tmp_path):
     told = str(run)
     assert re.search(r"LOST: epoch 0: 50 samples: \d+ once, [1-9]\d* twice", told)
     assert "LOST: the loss of" in told and "LOST: 0.weight is not the same to the bit" in told
-    assert "again: python -m rankbook.faults --seed 12345" in told
+    assert "again: python -m rankbook.testbed.faults --seed 12345" in told
     assert {path.name for path in run.folder.iterdir()} == {"0-a.log", "disk", "events.jsonl"}
     assert "torchrun started the workers again" in (run.folder / "0-a.log").read_text()
 
 
 def test_a_job_that_torchrun_gives_up_is_started_anew(driver, monkeypatch):
-    def host_lost(victim, draw):
-        blow, job = victim.renewed(), victim.job
-        host = next(launch for launch in job.launches if launch.order.node == job.host)
+    def host_lost(target, draw):
+        injection, job = target.restart_expected(), target.job
+        host = next(launch for launch in job.launches if launch.spec.node == job.host)
         os.kill(host.agent.pid, signal.SIGKILL)  # nobody's order: the other agent fails with it
-        return blow
+        return injection
 
-    monkeypatch.setattr(kinds, "node_killed", host_lost)
+    monkeypatch.setitem(KINDS, "node_killed", replace(KINDS["node_killed"], inject=host_lost))
     run = driver.run(Plan(12346, 2, 1, steps=20, faults=(Fault("node_killed", 5, 0.5),)))
     assert not run.problems, f"\n{run}"
     assert run.given_up and "started anew" in str(run)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook import magics, magics_torchrun
-from rankbook.cluster import magic as cluster
+from rankbook.magics import cluster, ranks, torchrun
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -15,12 +14,14 @@ TORCHRUNS_OWN = {"--standalone", "--nproc-per-node", "--epochs"}  # its options,
 
 def documented() -> set[str]:
     """Options and commands of the magics' own help."""
-    ranks, torchrun = magics.RanksMagics.ranks, magics_torchrun.TorchrunMagics.torchrun
-    clusters = cluster.ClusterMagics.cluster
-    options = set(OPTION.findall(ranks.__doc__ + torchrun.__doc__ + clusters.__doc__))
-    commands = {f"%torchrun {command}" for command in magics_torchrun.COMMANDS}
-    commands |= {f"%ranks {word}" for word in re.findall(r"\w+", magics.COMMANDS) if word != "or"}
-    commands |= {f"%cluster {command}" for command in cluster.COMMANDS}
+    magics = {
+        "ranks": (ranks.RanksMagics.ranks, ranks.COMMANDS),
+        "torchrun": (torchrun.TorchrunMagics.torchrun, torchrun.COMMANDS),
+        "cluster": (cluster.ClusterMagics.cluster, cluster.COMMANDS),
+    }
+    options = {word for magic, _ in magics.values() for word in OPTION.findall(magic.__doc__)}
+    commands = {f"%{name} {word}" for name, (_, words) in magics.items() for word in words}
+    assert options and commands
     return options | commands
 
 

@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_chinese_texts():
+    assert len(list(typography.chinese_texts(ROOT))) > 500
     assert not typography.problems(ROOT)
 
 

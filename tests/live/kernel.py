@@ -6,17 +6,20 @@ import re
 import time
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpecManager
 
+HANG = 180.0  # seconds: what has not happened by then never will; no test asserts how fast it was
 MARK = "RANKBOOK_TEST_NOTEBOOK"  # inherited by every process of a notebook, orphans included
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass
 class Result:
-    """What one cell gave: printed text, the error ("" if none), the wall time in seconds."""
+    """What one cell gave: printed text, the error ("" if none), the wall time for benchmarks."""
 
     text: str
     error: str
@@ -24,16 +27,28 @@ class Result:
 
 
 class Notebook:
-    """One ipykernel, driven by jupyter_client. Use it in a ``with``; leaving kills everything."""
+    """One ipykernel, driven by jupyter_client. Use it in a ``with``; leaving kills everything.
 
-    def __init__(self, env: dict[str, str] | None = None, cwd: str | None = None):
+    kernels: where the kernel "python3" of another environment is; this one's by default.
+    """
+
+    def __init__(
+        self,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        kernels: Path | None = None,
+    ):
         self._mark = uuid.uuid4().hex
         self._manager = KernelManager(kernel_name="python3")
+        if kernels is not None:
+            self._manager.kernel_spec_manager = KernelSpecManager(
+                kernel_dirs=[str(kernels)], ensure_native_kernel=False
+            )
         self._manager.start_kernel(env={**os.environ, **(env or {}), MARK: self._mark}, cwd=cwd)
         self.pid = self._manager.provisioner.pid
         self._client = self._manager.client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=60)
+        self._client.wait_for_ready(timeout=HANG)
         self._message = ""
         self._text, self._error, self._began, self._idle = "", "", 0.0, True
 
@@ -47,7 +62,7 @@ class Notebook:
         for process in self.processes():  # a failed test must not leave anything to the next one
             process.kill()
 
-    def run(self, code: str, timeout: float = 60.0) -> Result:
+    def run(self, code: str, timeout: float = HANG) -> Result:
         """Run a cell to its end. Raises TimeoutError with the output so far."""
         self.begin(code)
         return self.finish(timeout)
@@ -59,7 +74,7 @@ class Notebook:
         self._began = time.monotonic()
         self._message = self._client.execute(code, allow_stdin=False)
 
-    def until(self, pattern: str, timeout: float = 60.0) -> str:
+    def until(self, pattern: str, timeout: float = HANG) -> str:
         """Read output until `pattern` (a regular expression) is in it; return the text so far."""
         deadline = time.monotonic() + timeout
         while not re.search(pattern, self._text):
@@ -67,7 +82,15 @@ class Notebook:
                 raise TimeoutError(f"no {pattern!r} in: {self._text}\n{self._error}")
         return self._text
 
-    def finish(self, timeout: float = 60.0) -> Result:
+    def until_idle_or(self, pattern: str, timeout: float = HANG) -> bool:
+        """Read output until the cell has ended, or `pattern` is in it: then True."""
+        deadline = time.monotonic() + timeout
+        while not (found := re.search(pattern, self._text)) and not self._idle:
+            if not self._read(deadline):
+                raise TimeoutError(f"neither an end nor {pattern!r} in: {self._text}")
+        return bool(found) and not self._idle
+
+    def finish(self, timeout: float = HANG) -> Result:
         """Read output until the cell has ended. Raises TimeoutError with the output so far."""
         deadline = time.monotonic() + timeout
         while not self._idle:
@@ -75,7 +98,16 @@ class Notebook:
                 raise TimeoutError(f"still running after {timeout} s: {self._text}")
         return Result(self._text, self._error, time.monotonic() - self._began)
 
-    def complete(self, code: str, timeout: float = 10.0) -> list[str]:
+    def run_until(self, code: str, pattern: str, timeout: float = HANG) -> str:
+        """Run a cell again and again until `pattern` is in its output; return that output."""
+        deadline = time.monotonic() + timeout
+        while not re.search(pattern, text := self.run(code).text):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {pattern!r} in: {text}")
+            time.sleep(0.05)
+        return text
+
+    def complete(self, code: str, timeout: float = HANG) -> list[str]:
         """What tab completion offers at the end of `code`."""
         reply = self._client.complete(code, reply=True, timeout=timeout)
         return reply["content"]["matches"]
@@ -95,7 +127,7 @@ class Notebook:
         """Every living process that this notebook started, directly or not, orphans included."""
         return [p for p in psutil.process_iter() if p.pid != self.pid and self._is_ours(p)]
 
-    def wait_gone(self, timeout: float) -> list[psutil.Process]:
+    def wait_gone(self, timeout: float = HANG) -> list[psutil.Process]:
         """Wait until no process of this notebook is left; return those that are."""
         deadline = time.monotonic() + timeout
         while (left := self.processes()) and time.monotonic() < deadline:

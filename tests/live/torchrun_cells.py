@@ -5,14 +5,25 @@ import time
 
 import psutil
 
-from tests.live.kernel import Notebook, Result
+from tests.live.kernel import HANG, Notebook, Result
 
-LOAD = "from rankbook.magics_torchrun import load; load(get_ipython())"
+LOAD = "from rankbook.magics.torchrun import register; register(get_ipython())"
 
 # Line 1 is the magic, these are lines 2 to 4: what a test adds begins on line 5.
 GROUP = """import os, signal, sys, time, torch, torch.distributed as dist, rankbook
 dist.init_process_group("gloo"); rank = dist.get_rank(); world_size = dist.get_world_size()
 ones = torch.ones(2)
+"""
+# `say_when_in("recv")` prints "go" once the main thread has come into a function of that name.
+SAY_WHEN_IN = """import threading, traceback; main = threading.get_ident()
+def functions():
+    stack = traceback.walk_stack(sys._current_frames()[main])
+    return [frame.f_code.co_name for frame, _ in stack]
+def say_when_in(name):
+    def say():
+        while name not in functions(): time.sleep(0.01)
+        print("go")
+    threading.Thread(target=say, daemon=True).start()
 """
 
 
@@ -24,13 +35,13 @@ def open_notebook(**options) -> Notebook:
     return notebook
 
 
-def launch(notebook: Notebook, options: str, program: str, timeout: float = 90.0) -> Result:
+def launch(notebook: Notebook, options: str, program: str, timeout: float = HANG) -> Result:
     """Run a ``%%torchrun`` cell to its end."""
     return notebook.run(f"%%torchrun {options}\n{program}", timeout)
 
 
-def left_of_launches(notebook: Notebook, seconds: float = 1.0) -> list[psutil.Process]:
-    """The processes of launches that still run after at most `seconds`; the zygote may stay."""
+def left_of_launches(notebook: Notebook, seconds: float = HANG) -> list[psutil.Process]:
+    """The processes of launches that run after at most `seconds`; the fork server may stay."""
     deadline = time.monotonic() + seconds
     while (left := launched(notebook)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -49,16 +60,16 @@ def said(text: str, line: str) -> set[int]:
 
 def launched(notebook: Notebook) -> list[psutil.Process]:
     """The processes of the launches that run now: launcher, agent, workers, their children."""
-    return [p for p in notebook.processes() if not _is_zygote(p, notebook)]
+    return [p for p in notebook.processes() if not _is_fork_server(p, notebook)]
 
 
-def zygotes(notebook: Notebook) -> list[psutil.Process]:
+def fork_servers(notebook: Notebook) -> list[psutil.Process]:
     """The notebook's warm process, if it runs."""
-    return [p for p in notebook.processes() if _is_zygote(p, notebook)]
+    return [p for p in notebook.processes() if _is_fork_server(p, notebook)]
 
 
-def _is_zygote(process: psutil.Process, notebook: Notebook) -> bool:
+def _is_fork_server(process: psutil.Process, notebook: Notebook) -> bool:
     try:
-        return process.ppid() == notebook.pid and "warm_zygote" in " ".join(process.cmdline())
+        return process.ppid() == notebook.pid and "forkserver_main" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return False

@@ -2,20 +2,16 @@
 
 import functools
 import http.server
-import os
-import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from bookext import redirects
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-# No other host can be reached. A Playwright route that stops requests would switch the cache off.
-ARGUMENTS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+HANGS = 120_000  # milliseconds; what comes on a busy machine comes within it
 OURS = ("file:", "data:", "blob:", "about:")
 
 
@@ -30,15 +26,48 @@ def site() -> Path:
 
 @pytest.fixture(scope="session")
 def pages(site) -> list[str]:
-    """Every page of both languages, as a path below the site."""
-    found = (path.relative_to(site) for path in site.rglob("*.html"))
-    return sorted(str(p) for p in found if not {"_static", "_modules"} & set(p.parts))
+    """Every page of both languages, as a path below the site; those at old addresses are none."""
+    moved = {f"{code}/{old}.html" for code in ("en", "zh") for old in redirects.addresses(code)}
+    found = [path.relative_to(site) for path in site.rglob("*.html")]
+    every = {str(path) for path in found if not {"_static", "_modules"} & set(path.parts)}
+    assert every > moved, f"no page at {sorted(moved - every)}"
+    return sorted(every - moved)
 
 
 @pytest.fixture(scope="session")
 def text_pages(pages) -> list[str]:
-    """The pages a reader reads: front pages, chapters, reference."""
-    return [page for page in pages if "/book/" in page or "/chapters/" in page]
+    """The pages a reader reads, front pages, chapters, reference: one for each source."""
+    found = [page for page in pages if "/book/" in page or "/chapters/" in page]
+    sources = [*ROOT.glob("chapters/*/*.ipynb"), *ROOT.glob("book/en/**/*.md")]
+    sources += ROOT.glob("book/zh/**/*.md")
+    names = [path.relative_to(ROOT).with_suffix(".html") for path in sources]
+    assert found == sorted(f"{name.parts[1]}/{name}" for name in names)
+    return found
+
+
+@pytest.fixture(scope="session")
+def english(text_pages) -> list[str]:
+    """The English ones of them, of which there are some."""
+    return some(page for page in text_pages if page.startswith("en/"))
+
+
+@pytest.fixture(scope="session")
+def chinese(text_pages) -> list[str]:
+    """The Chinese ones of them, of which there are as many."""
+    return some(page for page in text_pages if page.startswith("zh/"))
+
+
+@pytest.fixture(scope="session")
+def chapters(text_pages) -> list[str]:
+    """The chapters in both languages, of which there are some."""
+    return some(page for page in text_pages if "/chapters/" in page)
+
+
+def some(pages) -> list[str]:
+    """The pages as a list that is not empty: a loop over it has something to look at."""
+    found = list(pages)
+    assert found
+    return found
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -61,23 +90,6 @@ def address(site):
         server.shutdown()
 
 
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium. Without one the tests are skipped, under CI=true they fail."""
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if program is None:
-        reason = f"no Chromium on the PATH ({', '.join(CHROMIUM)})"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
 def visit(browser, address):
     """``visit(path, **context options)`` opens a page; at the end nothing may have gone wrong.
@@ -92,6 +104,7 @@ def visit(browser, address):
 
     def open_page(path: str, **options):
         context = browser.new_context(**options)
+        context.set_default_timeout(HANGS)
         contexts.append(context)
         context.on("request", look)
         page = context.new_page()

@@ -1,11 +1,15 @@
 """The book's own Sphinx extension, piece by piece."""
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import record_gpu
-from bookext import cards, generated, lexers, search, verified
+from bookext import cards, generated, lexers, search, verified, words
 from pygments.token import Generic, Keyword, Name
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -87,12 +91,41 @@ def test_chinese_is_cut_the_same_way_as_the_query():
     assert search.bigrams("环") == ["环"]
 
 
+def test_a_phrase_is_found_across_the_edge_of_a_link():
+    cutter = search.ChineseSearch({})
+    cutter.split("见[链接]里的魔法命令")
+    assert "令就" in cutter.split("就是由这些")
+    cutter.split("两个 rank")
+    assert cutter.split("就是") == ["就是", "就", "是"]
+
+
 def test_reference_lists_documented_public_names_only():
-    names = generated.public_names("rankbook.live.publish")
+    names = generated.public_names("rankbook.live.torchrun.publish")
     assert "publish" in names and not any(name.startswith("_") for name in names)
     assert "time" not in names, "imported, not defined there"
-    text = generated.modules("en", "rankbook.live.publish")
-    assert ".. automodule:: rankbook.live.publish" in text
+    text = generated.modules("en", "rankbook.live.torchrun.publish")
+    assert ".. automodule:: rankbook.live.torchrun.publish" in text
+
+
+def test_a_package_that_runs_when_imported_is_left_out():
+    names = generated.module_names("rankbook.programs")
+    assert "rankbook.programs.elastic" in names
+    assert not any(name.endswith("__main__") for name in names)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_package_has_a_page_of_its_own(language):
+    folder = ROOT / "book" / language
+    packages = {path.parent.name for path in (ROOT / "src/rankbook").glob("*/__init__.py")}
+    assert {page.stem for page in (folder / "api").glob("*.md")} == packages
+    index = (folder / "api.md").read_text("utf-8")
+    for package in packages:
+        page = (folder / "api" / f"{package}.md").read_text("utf-8")
+        marks = [match[2] for match in generated.MARK.finditer(page)]
+        assert marks, f"api/{package}.md names no module"
+        for name in marks:
+            assert f"{name}.".startswith(f"rankbook.{package}.") and find_spec(name)
+        assert f"[`rankbook.{package}`](api/{package}.md)" in index
 
 
 def test_glossary_has_the_same_anchors_in_both_languages():
@@ -100,3 +133,13 @@ def test_glossary_has_the_same_anchors_in_both_languages():
     assert "[process group]{#term-process-group} · 进程组" in english
     assert "[进程组]{#term-process-group} · process group" in chinese
     assert "[rank]{#term-rank}\n" in english
+
+
+def test_contents_beside_source_code_are_drawn_once_for_each_depth():
+    drawn, calls = {}, []
+    pages = ["_modules/a/b", "_modules/a/c", "_modules/d", "chapters/en/x", "chapters/en/y"]
+    for page in pages:
+        context = {}
+        words.draw_contents_once(drawn, None, page, "page.html", context, None)
+        context["once"](lambda page=page, **_: calls.append(page) or f"<i>{page}</i>", depth=1)
+    assert calls == ["_modules/a/b", "_modules/d", "chapters/en/x", "chapters/en/y"]

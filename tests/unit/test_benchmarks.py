@@ -4,14 +4,22 @@ import json
 
 import pytest
 
-from benchmarks.readme import README, text
+from benchmarks.readme import MAGICS, README, magics, text
 from benchmarks.record import RESULTS, summary
 
 FILES = [f for f in sorted(RESULTS.glob("*.json")) if f.stem != "chapters"]
 
 
 def test_the_page_is_made_from_the_results():
+    assert FILES, f"no result in {RESULTS}: the tests below would see nothing"
     assert README.read_text(encoding="utf-8") == text(), "run: python -m benchmarks.readme"
+
+
+@pytest.mark.parametrize("language", MAGICS)
+def test_the_table_of_the_rivals_is_made_from_their_result(language):
+    page = MAGICS[language].read_text("utf-8")
+    assert "| `%%ranks` |" in page, "no table: the marks are gone"
+    assert page == magics(language), "run: python -m benchmarks.readme"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

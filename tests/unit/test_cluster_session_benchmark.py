@@ -26,7 +26,10 @@ def notebook():
     picture = {"text/plain": "<Figure>", "image/png": "..."}
     return new_notebook(
         cells=[
-            cell("%load_ext rankbook.cluster\n%cluster start", printed("Slurm 22.05.8 on n1\n")),
+            cell(
+                "%load_ext rankbook.magics.cluster\n%cluster start",
+                printed("Slurm 22.05.8 on n1\n"),
+            ),
             cell("%%cluster --on n1 queue\nsqueue\n", printed("JOBID\n"), printed("x", "stderr")),
             cell("plain = 1", printed("not recorded")),
             cell(

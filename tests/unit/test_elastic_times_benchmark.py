@@ -4,7 +4,7 @@ torchrun's defaults alone take minutes."""
 import pytest
 
 from benchmarks import elastic_times as times
-from benchmarks.elastic_jobs import FAULTS, Job, Recovery, environment
+from benchmarks.elastic_jobs import FAULTS, Recovery, TorchrunJob, environment
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,14 @@ def test_jobs_run_in_turn_and_waiting_ones_together(tmp_path, monkeypatch):
     assert delays == [7.0 * n for n in range(len(times.ROWS) - 2)]
 
 
+@pytest.mark.slow
 def test_a_job_that_does_not_start_tells_why(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "3")
     assert "RANK" not in environment("a") and environment("a")["RANKBOOK_NODE"] == "a"
     conf = {"last_call_timeout": 1}
     with (
         pytest.raises(RuntimeError, match=r"(?s)the first steps did not come.*no-such-option"),
-        Job(tmp_path / "job", conf, {"no-such-option": 1}) as job,
+        TorchrunJob(tmp_path / "job", conf, {"no-such-option": 1}) as job,
     ):
         job.start_together()
     assert all(agent.poll() is not None for agent in job.agents.values())

@@ -34,6 +34,7 @@ def test_the_line_is_not_bent_by_outliers():
     assert rendezvous.line(values) == pytest.approx([5, 0.5])
 
 
+@pytest.mark.slow
 def test_a_small_run(tmp_path):
     """In a process of its own: it forks agents, which pytest's threads would disturb."""
     words = [sys.executable, "-c", RUN, str(tmp_path)]

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks import record, soak
-from rankbook.faults import Fault, Run
-from rankbook.faults.run import Strike
+from rankbook.testbed.faults import Fault, FaultRun, InjectedFault
 
 
-def run(seed: int, start: float, *seconds: float | None, problems: tuple = ()) -> Run:
+def run(seed: int, start: float, *seconds: float | None, problems: tuple = ()) -> FaultRun:
     plan = soak.cold_plan(seed)
-    strikes = [Strike(Fault("worker_killed", 5, 0.5), 6, 1.0, each, 2) for each in seconds]
-    return Run(
+    killed = Fault("worker_killed", 5, 0.5)
+    injected = [InjectedFault(killed, 6, 1.0, each, 2) for each in seconds]
+    return FaultRun(
         plan,
         Path("somewhere"),
         list(problems),
-        strikes,
+        injected,
         worlds=[2],
         exactly=True,
         start=start,

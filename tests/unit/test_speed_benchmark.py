@@ -7,9 +7,9 @@ import torch
 
 from benchmarks import padding, record, speed, speed_many
 from rankbook.speed import recipes
-from rankbook.speed.many import STRATEGIES
-from rankbook.speed.reviews import made_up
+from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import SIZES, size
+from rankbook.speed.strategies import STRATEGIES
 
 TINY = {"layers": 1, "d_model": 16, "d_hidden": 32, "heads": 2, "vocab_size": 50, "max_length": 400}
 KEPT = {"parameters": 2**20, "gradients": 2**20, "state": 2**21, "buffers": 0}
@@ -43,7 +43,7 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(padding, "WIDE", {})
 
     def tokenised(of_size):
-        return {name: made_up(count, of_size) for name, count in of_size.splits.items()}
+        return {name: synthetic(count, of_size) for name, count in of_size.splits.items()}
 
     monkeypatch.setattr(speed, "tokenised", tokenised)
     monkeypatch.setattr(padding, "tokenised", tokenised)
@@ -81,7 +81,7 @@ def test_the_ladder_is_flat_rows_and_whole_ones(tiny):
 def test_a_way_that_did_not_run_is_not_left_out(monkeypatch):
     monkeypatch.setattr(padding, "run", lambda *_, **__: [{"name": "packed", "error": "no memory"}])
     with pytest.raises(RuntimeError, match="packed did not run"):
-        padding.timed(size("cpu"), made_up(4, size("cpu")), 3)
+        padding.timed(size("cpu"), synthetic(4, size("cpu")), 3)
 
 
 def test_ways_are_compared_with_one_process():

@@ -3,8 +3,19 @@
 
 def setup(app):
     """Register every part of the book's extension."""
-    from bookext import anchors, cards, figures, generated, lexers, search, words
+    from bookext import (
+        anchors,
+        cards,
+        figures,
+        generated,
+        lexers,
+        redirects,
+        search,
+        symptoms,
+        words,
+    )
 
-    for part in (anchors, cards, figures, generated, lexers, search, words):
+    parts = (anchors, cards, figures, generated, lexers, redirects, search, symptoms, words)
+    for part in parts:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

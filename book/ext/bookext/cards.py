@@ -3,21 +3,19 @@
 What a chapter's first cells hold as bold line plus list ("**You will learn**", "**You need**")
 becomes a card each. One more is made here: what the chapter was last verified with, read from its
 own execution (ranks and placement from the line that ``%ranks start`` printed, seconds and day from
-the execution cache) and from ``book/results/chapters.json`` (other machines). Nothing is typed.
+what the build says of it) and from ``book/results/chapters.json`` (other machines). Nothing is
+typed.
 """
 
 import json
-from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
-import yaml
 from docutils import nodes
-from myst_nb.sphinx_ import NbMetadataCollector
 
 from bookext.verified import placement
-from bookext.words import WORDS
+from bookext.words import words_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "chapters.json"
 
@@ -28,10 +26,10 @@ def add_cards(app, doctree):
     if not docname.startswith("chapters/"):
         return
     top = next(child for child in doctree.children if isinstance(child, nodes.section))
-    words = yaml.safe_load(WORDS.read_text("utf-8"))[app.config.html_context["lang"]]
+    words = words_of(app.config.html_context["lang"])
     rows = recorded(docname.rpartition("/")[2], words)
-    execution = NbMetadataCollector.get_exec_data(app.env, docname)
-    if execution and execution["succeeded"]:
+    execution = app.config.html_context.get("executed", {}).get(docname)
+    if execution:
         rows.insert(0, describe(this_run(doctree, execution), words))
     cards = written_cards(top)
     place = top.index(cards[0][0]) if cards else min(2, len(top.children))
@@ -64,13 +62,13 @@ def written_cards(top: nodes.section) -> list[tuple]:
 
 
 def this_run(doctree, execution: dict) -> dict:
-    """The facts of the execution this page shows."""
+    """The facts of the execution that this page shows: its `seconds` and `date` among them."""
     text = "\n".join(block.astext() for block in doctree.findall(nodes.literal_block))
     return {
         **placement(text),
-        "seconds": execution["runtime"],
+        "seconds": execution["seconds"],
         "torch": version("torch"),
-        "date": datetime.fromtimestamp(execution["mtime"], UTC).date().isoformat(),
+        "date": execution["date"],
     }
 
 

@@ -6,17 +6,16 @@ Without one, the heading of the section does.
 
 import re
 
-import yaml
 from docutils import nodes
 
-from bookext.words import WORDS
+from bookext.words import words_of
 
 ALT = re.compile(r"alt:\s*(.+)", re.DOTALL)
 
 
 def describe(app, doctree):
     """Give every image that has no alternative text one."""
-    words = yaml.safe_load(WORDS.read_text("utf-8"))[app.config.html_context["lang"]]
+    words = words_of(app.config.html_context["lang"])
     heading, described = "", ""
     for node in doctree.findall():
         if isinstance(node, nodes.title):

@@ -1,7 +1,8 @@
 """Parts of pages that are made from data: a comment line in a page names the part.
 
 ``<!-- glossary -->`` becomes the glossary of ``book/glossary.yml`` in the page's language;
-``<!-- modules: rankbook.live -->`` the reference of a package's public names. Chapters are not
+``<!-- modules: rankbook.live -->`` the reference of a package's public names, and
+``<!-- symptoms -->`` what `bookext.symptoms` makes. Chapters are not
 touched: only the pages of ``book/en`` and ``book/zh``.
 """
 
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from bookext import symptoms
+
 GLOSSARY = Path(__file__).resolve().parents[2] / "glossary.yml"
 MARK = re.compile(r"^<!-- (\w+)(?:: ([\w.]+))? -->$", re.MULTILINE)
-EMPTY = re.compile(r"^## [^\n]+\n+(?=## |\Z)", re.MULTILINE)  # a package without a public name yet
 
 
 def glossary(language: str, _argument: str) -> str:
@@ -46,17 +48,18 @@ def modules(_language: str, package: str) -> str:
     for name in module_names(package):
         names = public_names(name)
         if names:
-            parts += [f"### `{name}`", "", "::::{div} english", "```{eval-rst}"]
+            parts += [f"## `{name}`", "", "::::{div} english", "```{eval-rst}"]
             parts += [f".. automodule:: {name}", f"   :members: {', '.join(names)}"]
             parts += ["```", "::::", ""]
     return "\n".join(parts)
 
 
 def module_names(package: str) -> list[str]:
-    """`package` and every module below it, sorted."""
+    """`package` and every module below it, sorted; without those that run when imported."""
     top = importlib.import_module(package)
     inside = pkgutil.walk_packages(getattr(top, "__path__", []), package + ".")
-    return [package, *sorted(module.name for module in inside)]
+    names = [module.name for module in inside]
+    return [package, *sorted(name for name in names if not name.endswith(".__main__"))]
 
 
 def public_names(module: str) -> list[str]:
@@ -72,15 +75,14 @@ def public_names(module: str) -> list[str]:
     ]
 
 
-PARTS = {"glossary": glossary, "modules": modules}
+PARTS = {"glossary": glossary, "modules": modules, "symptoms": symptoms.entries}
 
 
 def fill(app, docname, source):
-    """Replace the comment lines of the book's own pages; drop sections that stay empty."""
+    """Replace the comment lines of the book's own pages by what they name."""
     if docname.startswith("book/"):
         language = app.config.html_context["lang"]
-        filled = MARK.sub(lambda match: PARTS[match[1]](language, match[2]), source[0])
-        source[0] = EMPTY.sub("", filled)
+        source[0] = MARK.sub(lambda match: PARTS[match[1]](language, match[2]), source[0])
 
 
 def setup(app):

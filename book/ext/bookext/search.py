@@ -30,11 +30,20 @@ var splitQuery = (query) => query
     ? Array.from({length: run.length - 1}, (_, i) => run.slice(i, i + 2)) : [run]);
 """.replace("CJK", r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff")
 
+    _before = ""  # the CJK character that the text before ended with
+
     def split(self, text: str) -> list[str]:
-        """The pieces of `text` that go into the index."""
+        """The pieces of `text` that go into the index.
+
+        Sphinx gives a page's texts in order, and a link or a bold word is one of its own: the
+        bigram over its edge belongs to the text after it.
+        """
         pieces = super().split(RUN.sub(" ", text))
+        if self._before and RUN.match(text):
+            pieces.append(self._before + text[0])
         for run in RUN.findall(text):
             pieces += [*bigrams(run), *run]
+        self._before = text[-1] if RUN.match(text[-1:]) else ""
         return pieces
 
     def word_filter(self, word: str) -> bool:

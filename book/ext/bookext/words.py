@@ -1,14 +1,22 @@
 """The words around the pages: our templates' in both languages, the theme's in Chinese."""
 
 import gettext
+from functools import cache, partial
 from pathlib import Path
 
 import sphinx.locale
 import yaml
 from docutils import nodes
+from markupsafe import Markup
 
 WORDS = Path(__file__).resolve().parents[2] / "words.yml"
 LAB = "http://127.0.0.1:8888"  # where `make lab` serves the chapters
+
+
+@cache
+def words_of(name: str) -> dict:
+    """A part of ``book/words.yml``: ``en``, ``zh`` or ``theme_zh``; empty where there is none."""
+    return yaml.safe_load(WORDS.read_text("utf-8")).get(name, {})
 
 
 class Overlay(gettext.NullTranslations):
@@ -27,7 +35,7 @@ class Overlay(gettext.NullTranslations):
 
 def translate_theme(app, config):
     """Complete and correct the theme's Chinese strings, in both of its catalogs."""
-    strings = yaml.safe_load(WORDS.read_text("utf-8")).get(f"theme_{config.html_context['lang']}")
+    strings = words_of(f"theme_{config.html_context['lang']}")
     if strings:
         for key, original in sphinx.locale.translators.items():
             sphinx.locale.translators[key] = Overlay(strings, original)
@@ -36,15 +44,32 @@ def translate_theme(app, config):
 
 def add_words(app, pagename, templatename, context, doctree):
     """Give the templates `words` in the page's language."""
-    words = yaml.safe_load(WORDS.read_text("utf-8"))
-    context["words"] = words[app.config.html_context["lang"]]
+    context["words"] = words_of(app.config.html_context["lang"])
     context["lab_url"] = LAB
     context["author"] = app.config.author
 
 
+def draw_contents_once(drawn, app, pagename, templatename, context, doctree):
+    """Give the templates `once`, which draws the contents of the book beside a page.
+
+    No page of source code is in the contents: they differ only in how deep the page lies, and are
+    `drawn` once for each depth. Drawing them for each of some hundred took a third of the build.
+    """
+
+    def once(draw, **options):
+        if not pagename.startswith("_modules/"):
+            return draw(**options)
+        depth = pagename.count("/")
+        if depth not in drawn:
+            drawn[depth] = Markup(draw(**options))
+        return drawn[depth]
+
+    context["once"] = once
+
+
 def name_hidden_cells(app, doctree):
     """Say what a click on a hidden part of a cell shows: its code, its output, or both."""
-    words = yaml.safe_load(WORDS.read_text("utf-8"))[app.config.html_context["lang"]]["hidden"]
+    words = words_of(app.config.html_context["lang"])["hidden"]
     for cell in doctree.findall(nodes.container):
         if cell.get("nb_element") == "cell_code" and cell.get("hide_mode"):
             cell["prompt_show"], cell["prompt_hide"] = words[cell["hide_mode"]]
@@ -54,3 +79,5 @@ def setup(app):
     app.connect("doctree-read", name_hidden_cells)
     app.connect("config-inited", translate_theme)
     app.connect("html-page-context", add_words)
+    once = partial(draw_contents_once, {})
+    app.connect("html-page-context", once, priority=400)  # the theme draws at 500

@@ -10,23 +10,29 @@ embedded; one line says which it was. `sources` holds the order and the checks.
 from rankbook.data.corpus import Corpus, wikitext2, wikitext2_text
 from rankbook.data.lines import ShardedLines
 from rankbook.data.reviews import distilbert_tokenizer, imdb
-from rankbook.data.seen import Seen, gather_seen, read_by, seen, signed
+from rankbook.data.sample_audit import (
+    SampleAudit,
+    audit_samples,
+    collate_with_reader,
+    gather_audit,
+    samples_by_reader,
+)
 from rankbook.data.sharding import Reader
 from rankbook.data.tokens import Vocab, basic_english
 
 __all__ = [
     "Corpus",
     "Reader",
-    "Seen",
+    "SampleAudit",
     "ShardedLines",
     "Vocab",
+    "audit_samples",
     "basic_english",
+    "collate_with_reader",
     "distilbert_tokenizer",
-    "gather_seen",
+    "gather_audit",
     "imdb",
-    "read_by",
-    "seen",
-    "signed",
+    "samples_by_reader",
     "wikitext2",
     "wikitext2_text",
 ]

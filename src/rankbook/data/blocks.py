@@ -21,12 +21,12 @@ def blocks_per_reader(size: int, readers: int, block_size: int, window: int) -> 
 
 
 def bounds(block: int, blocks: int, size: int) -> tuple[int, int]:
-    """The first byte of `block` of `blocks`, and the first one behind it."""
+    """The first byte of `block` of `blocks`, of a file of `size` bytes, and the first behind it."""
     return size * block // blocks, size * (block + 1) // blocks
 
 
 def lines_from(file: BinaryIO, start: int, end: int) -> list[tuple[int, bytes]]:
-    """The lines that begin in bytes `start` to `end` - 1: of each its first byte, and its text.
+    """The lines of `file` that begin in bytes `start` to `end` - 1: first byte and text of each.
 
     A line belongs to the block it begins in, however far it reaches: so each one has exactly one
     block. Of a line from an earlier block no more is read than this block's own bytes.

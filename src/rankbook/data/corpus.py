@@ -1,7 +1,6 @@
 """WikiText-2 as one long row of token ids for each split, as the first original makes it."""
 
 import hashlib
-import tempfile
 import unicodedata
 import zlib
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rankbook.core.atomic import write_atomic
 from rankbook.data import embedded, hub
 from rankbook.data.sources import cache_folder, local_files, search
 from rankbook.data.tokens import RULES, Vocab, basic_english
@@ -79,7 +79,7 @@ def _from_python() -> tuple[dict[str, str], str]:
 def _make(texts: dict[str, str], path: Path) -> tuple[Vocab, dict[str, Tensor]]:
     """Return vocabulary and ids (int32) of `texts`, and keep them at `path` for the next rank."""
     tokens = {split: _tokens(text) for split, text in texts.items()}
-    vocab = Vocab.count(tokens["train"])
+    vocab = Vocab.of(tokens["train"])
     ids = {
         split: torch.tensor([vocab.id(token) for token in of_split], dtype=torch.int32)
         for split, of_split in tokens.items()
@@ -126,6 +126,4 @@ def _save(content: dict, path: Path) -> None:
     """
     with suppress(OSError, RuntimeError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=path.parent) as own:
-            torch.save(content, Path(own, path.name))
-            Path(own, path.name).replace(path)
+        write_atomic(path, lambda file: torch.save(content, file))

@@ -8,7 +8,7 @@ import signal
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import Dataset, Sampler, default_collate
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class GlobalBatches(Sampler[list[int]]):
     """This rank's share of every global batch: an endless batch sampler with a global position.
 
-    samples: of the set, numbered from 0, shuffled anew each epoch. batch: samples in a global
-    batch; the last one of an epoch is smaller where they do not divide, so each epoch has every
-    sample exactly once. Shares are as even as possible, and empty where there are more ranks than
-    samples. The position knows neither ranks nor loader workers. Raises ValueError.
+    samples: how many the set has; they are numbered from 0, and shuffled anew each epoch. batch:
+    samples in a global batch; the last one of an epoch is smaller where they do not divide, so each
+    epoch has every sample exactly once. Shares are as even as possible, and empty where there are
+    more ranks than samples. The position knows neither ranks nor loader workers. Raises ValueError
+    for a number out of range.
     """
 
     def __init__(
@@ -112,26 +113,28 @@ def _order(samples: int, seed: int, epoch: int) -> torch.Tensor:
 
 
 def load_shares(
-    dataset: Dataset, batches: GlobalBatches, workers: int = 0, **options
+    dataset: Dataset, batches: GlobalBatches, workers: int = 0, **options: Any
 ) -> "StatefulDataLoader":
     """Load this rank's shares from where `batches` stands; without end.
 
-    workers: processes that read ahead. An empty share is None. options: of torchdata's
-    `StatefulDataLoader`. Raises ImportError where torchdata is not installed.
+    dataset: with samples that `batches` numbers. workers: processes that read ahead. An empty share
+    is None. options: of torchdata's `StatefulDataLoader`. Raises ImportError where torchdata is not
+    installed. Source: https://github.com/pytorch/data
     """
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    # a loader that begins draws a number: from its own generator, or dropout would be another
-    # after a restart
-    own = torch.Generator().manual_seed(batches.seed)
-    options = {
+    own: dict[str, Any] = {
         "collate_fn": collate_share,
         "worker_init_fn": begin_worker,
-        "generator": own,
-    } | options
+        # a loader that begins draws a number: from its own generator, or dropout would be another
+        # after a restart
+        "generator": torch.Generator().manual_seed(batches.seed),
+    }
     with warnings.catch_warnings():  # torchdata 0.11 calls what torch 2.13 calls deprecated
         warnings.filterwarnings("ignore", ".*set_vital.*")
-        return StatefulDataLoader(dataset, batch_sampler=batches, num_workers=workers, **options)
+        return StatefulDataLoader(
+            dataset, batch_sampler=batches, num_workers=workers, **own | options
+        )
 
 
 def begin_worker(worker: int) -> None:

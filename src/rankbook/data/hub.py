@@ -18,9 +18,11 @@ TIMEOUT_S = 3.0
 def dataset(repo: str, config: str):
     """Return the ``datasets.DatasetDict`` of the hub's `repo`, and words that say where it was.
 
+    config: the name of one of its data sets, as "wikitext-2-raw-v1".
+
     Raises Absent when ``datasets`` is missing, or neither the hub nor its local cache has `repo`.
     """
-    offline = _offline(f"datasets/{repo}/resolve/main/README.md")
+    offline = unreachable(f"datasets/{repo}/resolve/main/README.md")
     try:
         import datasets
     except ImportError:
@@ -37,7 +39,7 @@ def file(repo: str, name: str) -> tuple[bytes, str]:
 
     Raises Absent when ``transformers`` is missing, or neither the hub nor its cache has the file.
     """
-    offline = _offline(f"{repo}/resolve/main/{name}")
+    offline = unreachable(f"{repo}/resolve/main/{name}")
     try:
         from transformers.utils import cached_file
     except ImportError:
@@ -46,10 +48,12 @@ def file(repo: str, name: str) -> tuple[bytes, str]:
         path = cached_file(repo, name, local_files_only=bool(offline))
     except Exception as error:  # as above
         raise Absent(_reason(offline, repo, error)) from error
+    if path is None:
+        raise Absent(f"{repo} has no file {name}")
     return Path(path).read_bytes(), f"{repo} of the Hugging Face hub"
 
 
-def _offline(path: str) -> str:
+def unreachable(path: str) -> str:
     """Return why the hub cannot be used for `path`; an empty string when it can.
 
     Name look-ups know no time-out, so the request has a thread that may be left behind.

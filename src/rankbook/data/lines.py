@@ -70,7 +70,7 @@ class ShardedLines(IterableDataset):
             raise ValueError(f"block_size={block_size}, window={window}: both have to be 1 or more")
         if (rank is None) != (world_size is None):
             raise ValueError("rank and world_size go together: give both or neither")
-        if rank is not None:
+        if rank is not None and world_size is not None:
             Reader(rank, world_size)  # raises if they do not fit
         self.path = Path(path)
         self.status = _key(check(self.path))
@@ -92,7 +92,7 @@ class ShardedLines(IterableDataset):
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle anew from the next ``iter`` on; call it on every rank, with the same number."""
+        """Shuffle anew from the next ``iter`` on; call it on every rank, with the same `epoch`."""
         self._epoch.fill_(epoch)
 
     def __iter__(self) -> "LineIterator":

@@ -66,9 +66,9 @@ class Reader:
 def _rank_here() -> tuple[int, int]:
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
-    found = [os.environ.get(name) for name in ("RANK", "WORLD_SIZE")]
-    if not any(found):
+    rank, world_size = (os.environ.get(name) for name in ("RANK", "WORLD_SIZE"))
+    if not rank and not world_size:
         return 0, 1
-    if not all(found):
+    if not rank or not world_size:
         raise ValueError("RANK and WORLD_SIZE go together, and only one is set: use torchrun")
-    return int(found[0]), int(found[1])
+    return int(rank), int(world_size)

@@ -87,7 +87,7 @@ def local_files(folder: str) -> tuple[dict[str, bytes], str]:
 
 
 def need(package: str, purpose: str) -> ModuleType:
-    """Import `package`; without it, raise an ImportError that says what for and how to get it."""
+    """Import `package`; without it, raise an ImportError with its `purpose` and how to get it."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

@@ -31,6 +31,8 @@ RULES = (
 def basic_english(text: str) -> list[str]:
     """Return the tokens that torchtext's ``basic_english`` tokenizer makes of `text`.
 
+    Source: https://github.com/pytorch/text/blob/v0.18.0/torchtext/data/utils.py
+
     Two details decide on equality. Lower case is ``str.lower``, which knows the Greek final sigma;
     the Lowercase of ``tokenizers`` takes characters one by one and does not. Whitespace is that of
     ``str.split``, which includes U+001C to U+001F; Rust's does not.
@@ -51,7 +53,7 @@ class Vocab(tuple):
     """Tokens by id: ``vocab[0]`` is ``"<unk>"``; ``vocab.id(token)`` and ``vocab.encode(text)``."""
 
     @classmethod
-    def count(cls, tokens: Iterable[str]) -> "Vocab":
+    def of(cls, tokens: Iterable[str]) -> "Vocab":
         """Return the vocabulary of `tokens`: ``<unk>``, then the rest, the most frequent first.
 
         Tokens of equal count stand in the order of their code points, as in torchtext's

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rankbook.doctor.disk import kind_of, lasting, on_network
-from rankbook.doctor.finding import Asked, Finding, ok, problem, skipped, warning
+from rankbook.doctor.finding import Finding, Options, ok, problem, skipped, warning
 
 LATE = 1.0  # seconds: lines of two nodes' logs cannot be put in order any more
 DEAD = 15.0  # seconds: torchrun's agents then count each other as dead (below)
 UNSYNCHRONISED = 0x0040  # STA_UNSYNC of adjtimex(2)
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """Whether the clock is set by others, and how far it is from the file server's."""
     yield synchronised(kernel_status())
-    folder = lasting(asked.checkpoints)
-    with contextlib.suppress(OSError):  # an unwritable folder is the business of room disk
+    folder = lasting(options.checkpoints)
+    with contextlib.suppress(OSError):  # an unwritable folder is what the check disk reports
         yield against_files(*file_skew(folder), kind_of(folder))
 
 
@@ -30,10 +30,10 @@ def kernel_status() -> int | None:
     if not sys.platform.startswith("linux"):
         return None
     # struct timex: unsigned int modes, four longs, then int status; the rest is not looked at
-    room = (ctypes.c_long * 64)()
-    if ctypes.CDLL(None).adjtimex(ctypes.byref(room)) < 0:
+    timex = (ctypes.c_long * 64)()
+    if ctypes.CDLL(None).adjtimex(ctypes.byref(timex)) < 0:
         return None
-    return ctypes.c_int.from_buffer(room, 5 * ctypes.sizeof(ctypes.c_long)).value
+    return ctypes.c_int.from_buffer(timex, 5 * ctypes.sizeof(ctypes.c_long)).value
 
 
 def synchronised(status: int | None) -> Finding:

@@ -4,17 +4,20 @@ import os
 from collections.abc import Iterator
 
 from rankbook.data.sources import FOLDER, SHA256, Absent, local_files
-from rankbook.doctor.finding import Asked, Finding, ok, problem, warning
+from rankbook.doctor.finding import Finding, Options, ok, problem, warning
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """Each folder of $RANKBOOK_DATA: there, whole, and the files that the book was tested with."""
     if not os.environ.get(FOLDER):
         says = f"{FOLDER} is not set: programs try the Hugging Face hub, then the small text inside"
         yield warning("data", f"{says} this package; name a folder with --data.")
         return
+    said = set()  # what is wrong with the folder that holds them is wrong once
     for folder in dict.fromkeys(name.split("/")[0] for name in SHA256):
-        yield one(folder)
+        if (finding := one(folder)).says not in said:
+            said.add(finding.says)
+            yield finding
 
 
 def one(folder: str) -> Finding:

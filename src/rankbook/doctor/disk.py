@@ -1,4 +1,4 @@
-"""Where checkpoints go: room, speed, and whether a file is there whole or not at all."""
+"""Where checkpoints go: space, speed, and whether a file is there whole or not at all."""
 
 import os
 import shutil
@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankbook.doctor.finding import Asked, Finding, nodes, number, ok, problem, size, warning
-from rankbook.training.elastic.whole import write_whole
+from rankbook.core.atomic import write_atomic
+from rankbook.doctor.finding import Finding, Options, nodes, number, ok, problem, size, warning
 
 BLOCK, BLOCKS = 1 << 20, 64
 A_PARAMETER = 12  # bytes of a checkpoint: the weight and Adam's two moments, 4 bytes each
@@ -17,15 +17,22 @@ NETWORK = ("nfs", "lustre", "ceph", "gpfs", "beegfs", "cifs", "smb", "fuse.", "9
 PASSING = ("tmpfs", "ramfs", "overlay")  # gone with the machine, or with the container
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """Can checkpoints be written to the folder, how fast, and who else will see them?"""
-    folder = lasting(asked.checkpoints)
-    if folder != asked.checkpoints.absolute():
-        says = f"{asked.checkpoints} is not there yet: what follows is about {folder}; make it, or "
-        yield warning("folder", f"{says}correct the name.", str(asked.checkpoints))
+    folder = lasting(options.checkpoints)
+    named = options.checkpoints.expanduser().absolute()
+    files = [path for path in (named, *named.parents) if path.is_file()]
+    if files:
+        says = f"{files[0]} is a file, and checkpoints need a folder: what follows is about "
+        yield problem("folder", f"{says}{folder}; name another.", str(options.checkpoints))
+    elif folder != named:
+        says = (
+            f"{options.checkpoints} is not there yet: what follows is about {folder}; make it, or "
+        )
+        yield warning("folder", f"{says}correct the name.", str(options.checkpoints))
     yield written(folder)
     yield space(folder, shutil.disk_usage(folder).free)
-    alone = (number(os.environ, "SLURM_STEP_NUM_NODES") or 1) == 1  # else see meeting
+    alone = (number(os.environ, "SLURM_STEP_NUM_NODES") or 1) == 1  # else see all_nodes
     yield place(folder, kind_of(folder), nodes(os.environ) if alone else 1)
 
 
@@ -47,9 +54,9 @@ def written(folder: Path) -> Finding:
             file.write(block)
 
     try:
-        write_whole(path, lambda file: file.write(b"old") and None)
+        write_atomic(path, lambda file: file.write(b"old"))
         begin = time.perf_counter()
-        write_whole(path, write)
+        write_atomic(path, write)
         seconds = time.perf_counter() - begin
         if path.stat().st_size != BLOCK * BLOCKS:
             says = f"A file in {folder} keeps its old content after a rename: use another disk."

@@ -5,7 +5,16 @@ import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rankbook.doctor.finding import Asked, Finding, local_ranks, nodes, number, ok, skipped, warning
+from rankbook.doctor.finding import (
+    Finding,
+    Options,
+    local_ranks,
+    nodes,
+    number,
+    ok,
+    skipped,
+    warning,
+)
 
 FILES = 4096  # open files; sockets, workers and libraries of a rank want several hundred
 SURPRISES = {  # a variable, and what it does without a word
@@ -19,13 +28,14 @@ SURPRISES = {  # a variable, and what it does without a word
 LEFT_OVER = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK")
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """What variables and limits will do to a job that is started from here."""
     environment = os.environ
     yield from surprising(environment)
     yield left_over(environment)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    ranks = local_ranks(asked, number(environment, "SLURM_GPUS_ON_NODE"))
+    allowed = hasattr(os, "sched_getaffinity")  # Linux: the cores that this process may use
+    cores = len(os.sched_getaffinity(0)) if allowed else os.cpu_count() or 1
+    ranks = local_ranks(options, number(environment, "SLURM_GPUS_ON_NODE"))
     yield threads(environment.get("OMP_NUM_THREADS"), cores, ranks)
     yield open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     infiniband = Path("/sys/class/infiniband")

@@ -1,4 +1,4 @@
-"""What the doctor is asked, and what it finds."""
+"""What the doctor is to look at, and what it finds."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,37 +12,43 @@ LEVELS = ("ok", "skipped", "warning", "problem")  # in the order in which a read
 class Finding(NamedTuple):
     """One sentence, with the remedy where one is needed.
 
-    level: one of LEVELS; a problem makes the command end with status 1. check: what was looked at,
-    the same name on every machine. value: what was seen, as JSON can hold it.
+    level: one of LEVELS; a problem makes the command end with status 1. name: of what was looked
+    at, the same on every machine. value: what was seen, as JSON can hold it.
     """
 
     level: str
-    check: str
+    name: str
     says: str
     value: Any = None
 
 
-def ok(check: str, says: str, value: Any = None) -> Finding:
-    return Finding("ok", check, says, value)
+def ok(name: str, says: str, value: Any = None) -> Finding:
+    """As it should be."""
+    return Finding("ok", name, says, value)
 
 
-def skipped(check: str, says: str, value: Any = None) -> Finding:
-    return Finding("skipped", check, says, value)
+def skipped(name: str, says: str, value: Any = None) -> Finding:
+    """Not looked at, or nothing to look at; no remedy is needed."""
+    return Finding("skipped", name, says, value)
 
 
-def warning(check: str, says: str, value: Any = None) -> Finding:
-    return Finding("warning", check, says, value)
+def warning(name: str, says: str, value: Any = None) -> Finding:
+    """A job can run, but worse or otherwise than one expects."""
+    return Finding("warning", name, says, value)
 
 
-def problem(check: str, says: str, value: Any = None) -> Finding:
-    return Finding("problem", check, says, value)
+def problem(name: str, says: str, value: Any = None) -> Finding:
+    """A job would fail: the remedy has to come first."""
+    return Finding("problem", name, says, value)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the reader wants to know: see ``rankbook doctor --help``.
+class Options:
+    """What to look at: see ``rankbook doctor --help``.
 
-    seconds: for the whole examination; a room of it gets what is left for it.
+    checkpoints: the folder where they will go. port: of the rendezvous. peers: other nodes. ranks:
+    local ones; None for one a GPU. interface: that the job shall use. seconds: for the whole
+    examination; a single check gets its share of what is left.
     """
 
     checkpoints: Path = Path()
@@ -53,9 +59,9 @@ class Asked:
     seconds: float = 60.0
 
 
-def local_ranks(asked: Asked, gpus: int | None) -> int:
+def local_ranks(options: Options, gpus: int | None) -> int:
     """The ranks that a job would have on this node: as asked, or one a GPU, but two at least."""
-    return asked.ranks or max(2, gpus or 0)
+    return options.ranks or max(2, gpus or 0)
 
 
 def nodes(environment: Mapping[str, str]) -> int:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from rankbook.doctor.finding import Asked, Finding, number, ok, problem, size, skipped, warning
+from rankbook.doctor.finding import Finding, Options, number, ok, problem, size, skipped, warning
 
 BUSY = 0.1  # the share of a GPU's memory that others may hold without a word
 
@@ -44,7 +44,7 @@ def runs(torch, gpu: int) -> bool:
         return False
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """What can be said of the GPUs of this machine."""
     import torch
 
@@ -56,10 +56,12 @@ def findings(asked: Asked) -> Iterator[Finding]:
     command = [sys.executable, "-m", "rankbook.doctor.gpus"]
     try:
         told = subprocess.run(
-            command, capture_output=True, text=True, timeout=asked.seconds - 1, check=True
+            command, capture_output=True, text=True, timeout=options.seconds - 1, check=True
         )
     except subprocess.TimeoutExpired:
-        says = f"The GPUs did not answer in {asked.seconds:.0f} s: does nvidia-smi? If not, reboot."
+        says = (
+            f"The GPUs did not answer in {options.seconds:.0f} s: does nvidia-smi? If not, reboot."
+        )
         yield problem("gpus", says)
         return
     except subprocess.CalledProcessError as error:

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankbook.doctor.finding import Asked, Finding, ok, problem, size, skipped, warning
+from rankbook.doctor.finding import Finding, Options, ok, problem, size, skipped, warning
 
 SHARED = Path("/dev/shm")
 TOO_LITTLE = 64 << 20  # bytes: what a container has by default, and what jobs in it die of
@@ -12,7 +12,7 @@ PLENTY = 1 << 30  # bytes: what NCCL's guide gives a container (--shm-size=1g)
 RESERVE = 1 << 30  # bytes of memory under which nothing much can be trained
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """Shared memory and memory that a job would have."""
     yield shared(SHARED)
     yield available(Path("/proc"), Path("/sys/fs/cgroup"))

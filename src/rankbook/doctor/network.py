@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from rankbook.doctor.finding import Asked, Finding, nodes, ok, problem, skipped, warning
+from rankbook.doctor.finding import Finding, Options, nodes, ok, problem, skipped, warning
 from rankbook.doctor.interfaces import (
     Interface,
     addresses,
@@ -20,28 +20,28 @@ from rankbook.doctor.ports import peer, port
 VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """What a job that is started from here would find on the network."""
-    many = nodes(os.environ) > 1 or bool(asked.peers)
+    many = nodes(os.environ) > 1 or bool(options.peers)
     if not sys.platform.startswith("linux"):
         yield skipped("interface", "Interfaces: how they are asked is known for Linux only.")
     else:
         here = interfaces()
-        named = chosen(os.environ, asked.interface)
+        named = chosen(os.environ, options.interface)
         resolved = addresses(socket.gethostname())
         wrong = list(existing(here, named))
         yield from wrong or [interface(here, named, resolved, many)]
     own = socket.getfqdn()
     yield host_name(own, addresses(own), many)
-    yield port(asked.port)
-    for host in asked.peers:
-        yield peer(host, addresses(host), asked.port)
+    yield port(options.port)
+    for host in options.peers:
+        yield peer(host, addresses(host), options.port)
 
 
-def chosen(environment: Mapping[str, str], asked: str | None) -> dict[str, str]:
-    """The variables that name an interface; `asked` is taken in place of them."""
-    if asked:
-        return dict.fromkeys(VARIABLES, asked)
+def chosen(environment: Mapping[str, str], interface: str | None) -> dict[str, str]:
+    """The variables that name an interface; `interface`, if given, is taken in place of them."""
+    if interface:
+        return dict.fromkeys(VARIABLES, interface)
     return {name: environment[name] for name in VARIABLES if environment.get(name)}
 
 

@@ -11,7 +11,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from rankbook.live.lifeline import die_with_parent
+from rankbook.core.parent_death import die_with_parent
 
 BYTES = {"gloo": 16 << 20, "nccl": 256 << 20}
 TIMES, WARM = 5, 2

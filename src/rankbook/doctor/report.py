@@ -3,16 +3,11 @@
 import json
 import textwrap
 
-from rankbook.doctor import Examination
+from rankbook.doctor.examination import Examination
 from rankbook.doctor.finding import LEVELS
 
 WIDTH = 80
-NAMES = {  # the title of a room; and one and many of a level
-    "round_trip": "round trip",
-    "meeting": "all nodes",
-    "warning": ("warning", "warnings"),
-    "problem": ("problem", "problems"),
-}
+PLURALS = {"warning": "warnings", "problem": "problems"}  # of levels that have one
 
 
 def as_text(examination: Examination) -> str:
@@ -20,9 +15,9 @@ def as_text(examination: Examination) -> str:
     host, time = examination.machine["host"], examination.machine["time"][:19]
     lines = [f"rankbook doctor on {host}, {time.replace('T', ' ')} UTC", ""]
     for level in LEVELS:
-        here = [(room, finding) for room, finding in examination.findings if finding.level == level]
-        for room, finding in here:
-            start = f"{level:8} {NAMES.get(room, room):12} "
+        here = [(check, found) for check, found in examination.findings if found.level == level]
+        for check, finding in here:
+            start = f"{level:8} {check.replace('_', ' '):12} "
             indent = " " * len(start)
             lines += textwrap.wrap(
                 finding.says,
@@ -39,16 +34,15 @@ def _summary(examination: Examination) -> str:
     counts = []
     for level in reversed(LEVELS):
         count = examination.count(level)
-        one, many = NAMES.get(level, (level, level))
-        counts.append(f"{count} {one if count == 1 else many}")
+        counts.append(f"{count} {level if count == 1 else PLURALS.get(level, level)}")
     return f"{', '.join(counts)}; {examination.seconds:.1f} s"
 
 
 def as_json(examination: Examination) -> str:
-    """One document: ``machine``, ``findings`` (room, level, check, says, value), ``counts``."""
+    """One document: ``machine``, ``findings`` (check, level, name, says, value), ``counts``."""
     document = {
         "machine": examination.machine,
-        "findings": [{"room": room, **f._asdict()} for room, f in examination.findings],
+        "findings": [{"check": check, **f._asdict()} for check, f in examination.findings],
         "counts": {level: examination.count(level) for level in LEVELS},
         "seconds": round(examination.seconds, 3),
     }

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from rankbook.doctor.finding import Asked, Finding, local_ranks, ok, problem, size, skipped, warning
+from rankbook.doctor.finding import (
+    Finding,
+    Options,
+    local_ranks,
+    ok,
+    problem,
+    size,
+    skipped,
+    warning,
+)
 from rankbook.doctor.network import VARIABLES, chosen
 
 SLOW = {"gloo": 50e6, "nccl": 4e9}  # bytes/s; PCIe 3.0 alone carries some 12e9
@@ -39,21 +48,21 @@ class Rank(NamedTuple):
     said: str
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """A round trip over gloo, and over NCCL where there are GPUs."""
     import torch
     import torch.distributed as dist
 
     gpus = torch.cuda.device_count()
-    ranks = local_ranks(asked, gpus)
-    variables = chosen(os.environ, asked.interface)
-    end = time.monotonic() + asked.seconds - 2  # what remains is for tidying up
-    share = asked.seconds / 2 if gpus else asked.seconds - 2
+    ranks = local_ranks(options, gpus)
+    variables = chosen(os.environ, options.interface)
+    end = time.monotonic() + options.seconds - 2  # what remains is for tidying up
+    share = options.seconds / 2 if gpus else options.seconds - 2
     yield round_trip("gloo", ranks, share, variables)
     if not gpus or not dist.is_nccl_available():
         yield skipped("nccl", "NCCL: it needs a GPU, and a torch that has it.")
         return
-    if ranks > gpus and asked.ranks:
+    if ranks > gpus and options.ranks:
         says = f"NCCL: {ranks} ranks were asked for, there are {gpus} GPUs; tried with {gpus}."
         yield skipped("nccl", says)
     yield round_trip("nccl", min(ranks, gpus), end - time.monotonic(), variables)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankbook.doctor.finding import Asked, Finding, ok, problem, skipped, warning
+from rankbook.doctor.finding import Finding, Options, ok, problem, skipped, warning
 
 OLDEST = (2, 11)  # torch: the oldest that the book's programs are run with
 PYTHONS = ((3, 11), (3, 13))
@@ -17,7 +17,7 @@ SLOW = 15.0  # seconds for "import torch"; from a local disk it takes two or thr
 DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/kfd")
 
 
-def findings(asked: Asked) -> Iterator[Finding]:
+def findings(options: Options) -> Iterator[Finding]:
     """Python, torch and what it was built for, and what the driver can do."""
     yield python(sys.version_info[:2])
     before, begin = "torch" in sys.modules, time.perf_counter()
@@ -37,6 +37,7 @@ def findings(asked: Asked) -> Iterator[Finding]:
 
 
 def python(version: tuple[int, int]) -> Finding:
+    """version: (major, minor) of this Python."""
     text = ".".join(map(str, version))
     if PYTHONS[0] <= version <= PYTHONS[1]:
         return ok("python", f"Python {platform.python_version()}.", platform.python_version())
@@ -55,6 +56,7 @@ def no_torch(error: Exception) -> Finding:
 
 
 def torch_release(version: str) -> Finding:
+    """version: torch's, as "2.13.0+cpu"."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers >= OLDEST:
         return ok("torch", f"torch {version}.", version)
@@ -112,7 +114,8 @@ def cuda(built: str | None, supports: int | None, driver: bool) -> Finding:
     return ok("cuda", f"torch is built for CUDA {built}; the driver does {ours}.", value)
 
 
-def communication(backends: list[str], nccl: tuple[int, ...] | None) -> Finding:
+def communication(backends: list[str], nccl: tuple[int | str, ...] | None) -> Finding:
+    """backends: of "gloo" and "nccl", those that torch has. nccl: its version, as (2, 27, 3)."""
     value = {"backends": backends, "nccl": nccl and ".".join(map(str, nccl))}
     if not backends:
         return problem("backends", "torch has neither gloo nor NCCL: install another build.", value)

@@ -1,18 +1,14 @@
 """The models that the book trains."""
 
-from rankbook.later import later
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise, preset
 
 # imported when asked for, as in rankbook.parallel: live ranks import this package early
-_LATER = {
-    "Classifier": "classifier",
-    "ClassifierConfig": "classifier",
-    "load_pretrained": "pretrained",
-}
+if TYPE_CHECKING:
+    from rankbook.models.classifier import Classifier, ClassifierConfig
+    from rankbook.models.loss import token_loss
+    from rankbook.models.pretrained import load_pretrained
 
-__all__ = ["TransformerConfig", "TransformerLM", "initialise", "preset", *_LATER]
-__getattr__ = later(__name__, _LATER)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, __file__)

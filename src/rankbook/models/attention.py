@@ -1,6 +1,10 @@
-"""Attention within the texts of a batch, padded or packed, written out or by one fused kernel."""
+"""Attention within the texts of a batch, padded or packed, written out or by one fused kernel.
 
-from typing import NamedTuple
+Sources: https://arxiv.org/abs/1706.03762, section 3.2;
+https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+"""
+
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -24,12 +28,15 @@ class Sequences(NamedTuple):
 
     @classmethod
     def padded(cls, ids: Tensor, mask: Tensor | None) -> "Sequences":
-        """Texts of one length, by padding, with ids (batch, length)."""
+        """Texts of one length, by padding, with ids (batch, length); `mask` as above."""
         return cls(torch.arange(ids.shape[1], device=ids.device).expand_as(ids), mask)
 
     @classmethod
     def packed(cls, ids: Tensor, offsets: Tensor, longest: int) -> "Sequences":
-        """Texts one after the other, with ids (tokens,); positions start again in each."""
+        """Texts one after the other, with ids (tokens,); positions start again in each.
+
+        offsets: (batch + 1,), where each begins. longest: the length of the longest, in tokens.
+        """
         token = torch.arange(ids.shape[0], device=ids.device)
         # by search: to repeat each text's number as often as it is long, a GPU would have to wait
         rows = torch.bucketize(token, offsets[1:], right=True)
@@ -55,7 +62,8 @@ def attend(
     if q.dtype in (torch.float16, torch.bfloat16) and dropout == 0.0:
         from torch.nn.attention.varlen import varlen_attn
 
-        return varlen_attn(q, k, v, texts.offsets, texts.offsets, texts.longest, texts.longest)
+        ends, longest = texts.offsets, texts.longest
+        return cast(Tensor, varlen_attn(q, k, v, ends, ends, longest, longest))
     return _jagged(q, k, v, texts, dropout)
 
 
@@ -74,22 +82,27 @@ def _heads_first(q, k, v, mask: Tensor | None, attention: str, dropout: float) -
 
 def _one_by_one(q, k, v, texts: Sequences, attention: str, dropout: float) -> Tensor:
     """No padding at all: on a CPU several times quicker than torch's nested tensors are there."""
+    assert texts.offsets is not None
     lengths = texts.offsets.diff().tolist()
     # as batches of one text: torch has no fused kernel for less than four dimensions
     parts = zip(*(x[None].split(lengths, dim=1) for x in (q, k, v)), strict=True)
-    outputs = [_heads_first(*part, None, attention, dropout) for part in parts]
+    outputs = [
+        _heads_first(*of_one, mask=None, attention=attention, dropout=dropout) for of_one in parts
+    ]
     return torch.cat(outputs, dim=1)[0]
 
 
 def _padded_inside(q, k, v, texts: Sequences, attention: str, dropout: float) -> Tensor:
     """Pad for the attention alone: without a kernel for it, and without asking the device."""
-    batch, here = texts.offsets.shape[0] - 1, (texts.rows, texts.positions)
+    assert texts.offsets is not None
+    offsets = texts.offsets
+    batch, here = offsets.shape[0] - 1, (texts.rows, texts.positions)
 
     def pad(x: Tensor) -> Tensor:
         return x.new_zeros(batch, texts.longest, *x.shape[1:]).index_put(here, x)
 
     place = torch.arange(texts.longest, device=q.device)
-    mask = (place < texts.offsets.diff()[:, None])[:, None, None, :]
+    mask = (place < offsets.diff()[:, None])[:, None, None, :]
     return _heads_first(pad(q), pad(k), pad(v), mask, attention, dropout)[here]
 
 

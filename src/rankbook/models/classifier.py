@@ -6,6 +6,7 @@ DistilBertForSequenceClassification, so that published weights fit.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -77,7 +78,7 @@ class Classifier(nn.Module):
             {
                 "embeddings": Embeddings(config),
                 "transformer": nn.ModuleDict(
-                    {"layer": nn.ModuleList(Layer(config) for _ in range(config.layers))}
+                    {"layer": nn.ModuleList(ClassifierLayer(config) for _ in range(config.layers))}
                 ),
             }
         )
@@ -93,6 +94,8 @@ class Classifier(nn.Module):
         longest: int | None = None,
     ) -> Tensor:
         longest = ids.shape[1] if offsets is None else longest
+        if longest is None:
+            raise ValueError("packed texts need `longest`, the length of the longest, in tokens")
         if longest > self.config.max_length:
             raise ValueError(
                 f"a sequence has {longest} tokens, and this model takes {self.config.max_length} "
@@ -104,7 +107,8 @@ class Classifier(nn.Module):
             else Sequences.packed(ids, offsets, longest)
         )
         x = self.distilbert["embeddings"](ids, texts.positions)
-        for layer in self.distilbert["transformer"]["layer"]:
+        transformer = cast(nn.ModuleDict, self.distilbert["transformer"])
+        for layer in cast(nn.ModuleList, transformer["layer"]):
             if self.checkpointing and self.training:
                 x = checkpoint(layer, x, texts, self.attention, use_reentrant=False)
             else:
@@ -133,7 +137,7 @@ class Embeddings(nn.Module):
         return self.dropout(self.LayerNorm(x))
 
 
-class Layer(nn.Module):
+class ClassifierLayer(nn.Module):
     """Attention, then a two-layer perceptron; each is added to its input, then normalised."""
 
     def __init__(self, config: ClassifierConfig):
@@ -154,8 +158,9 @@ class Attention(nn.Module):
     def __init__(self, config: ClassifierConfig):
         super().__init__()
         self.heads, self.dropout = config.heads, config.attention_dropout
-        for name in ("q_lin", "k_lin", "v_lin", "out_lin"):
-            self.add_module(name, nn.Linear(config.d_model, config.d_model))
+        self.q_lin, self.k_lin, self.v_lin, self.out_lin = (
+            nn.Linear(config.d_model, config.d_model) for _ in range(4)
+        )
 
     def forward(self, x: Tensor, texts: Sequences, attention: str) -> Tensor:
         q, k, v = (

@@ -10,12 +10,13 @@ import math
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-_PRESETS = {
+_PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 64, "d_hidden": 256, "heads": 4, "layers": 8, "dropout": 0.0},
     "original": {"d_model": 4096, "d_hidden": 4096, "heads": 16, "layers": 8, "dropout": 0.2},
 }
@@ -47,7 +48,8 @@ class TransformerConfig:
 def preset(name: str, vocab_size: int, **changes) -> TransformerConfig:
     """The sizes named "tiny" (for CPUs) or "original" (about 1 billion parameters).
 
-    changes: fields of `TransformerConfig` that shall differ. Raises ValueError for another name.
+    vocab_size: of the data. changes: fields of `TransformerConfig` that shall differ. Raises
+    ValueError for another name.
     """
     if name not in _PRESETS:
         raise ValueError(f"preset {name!r} is unknown; use {' or '.join(_PRESETS)}")
@@ -65,17 +67,21 @@ class TransformerLM(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(config)
-        self.layers = nn.ModuleDict({str(i): Layer(config) for i in range(config.layers)})
-        self.norm = nn.LayerNorm(config.d_model)
-        self.head = nn.Linear(config.d_model, config.vocab_size)
+        self.embedding: TokenEmbedding | None = TokenEmbedding(config)
+        self.layers = nn.ModuleDict(
+            {str(i): TransformerLayer(config) for i in range(config.layers)}
+        )
+        self.norm: nn.LayerNorm | None = nn.LayerNorm(config.d_model)
+        self.head: nn.Linear | None = nn.Linear(config.d_model, config.vocab_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.embedding is not None:
             x = self.embedding(x)
         for layer in self.layers.values():
             x = layer(x)
-        return x if self.head is None else self.head(self.norm(x))
+        if self.norm is None or self.head is None:
+            return x
+        return self.head(self.norm(x))
 
     def keep(self, layers: Iterable[int], *, first: bool, last: bool) -> "TransformerLM":
         """Delete, in place, all but `layers`, the embedding if `first`, norm and head if `last`."""
@@ -99,12 +105,12 @@ class TokenEmbedding(nn.Embedding):
         # not in checkpoints: it can be computed
         self.register_buffer("positions", positions, persistent=False)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        x = super().forward(ids) * math.sqrt(self.embedding_dim)
-        return self.dropout(x + self.positions[: ids.shape[1]])
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        x = super().forward(input) * math.sqrt(self.embedding_dim)
+        return self.dropout(x + self.positions[: input.shape[1]])
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Causal self-attention, then a two-layer perceptron: (batch, length, d_model), both ways."""
 
     def __init__(self, config: TransformerConfig):
@@ -122,7 +128,7 @@ class Layer(nn.Module):
         return x + self.dropout(self.down(hidden))
 
     def attend(self, x: torch.Tensor) -> torch.Tensor:
-        """Each position looks at itself and at earlier ones of its own sequence only."""
+        """Each position in `x` (batch, length, d_model) looks at itself and earlier ones only."""
         batch, length, d = x.shape
         qkv = self.qkv(x).view(batch, length, 3, self.heads, d // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (batch, heads, length, d_head)

@@ -1,50 +1,30 @@
 """Where ranks run, and how they work together: placement, meshes, pipelines, data parallelism."""
 
-from rankbook.later import later
-from rankbook.parallel.placement import Placement, init, place
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
+from rankbook.core.placement import Placement, init, place
 
 # imported when asked for: torch's pipelining and DTensor take a second or two to import, and
 # every live rank imports `placement` before its first cell
-_LATER = {
-    "Action": "timeline",
-    "Backward": "overlap",
-    "Durations": "simulator",
-    "JoinEvent": "joining.timeline",
-    "JoinTimeline": "joining.timeline",
-    "Outcome": "wrappings",
-    "OverlapRecorder": "overlap",
-    "Pipeline": "pipeline",
-    "PipelinePlan": "plan",
-    "RunningMean": "joining.running_mean",
-    "Schedule": "schedules",
-    "SleepingStage": "sleeping",
-    "Task": "tasks",
-    "Timeline": "timeline",
-    "action_lists": "tasks",
-    "WRAPPINGS": "wrappings",
-    "average_gradients": "replicas",
-    "bubble": "simulator",
-    "clip_grad_norm": "clipping",
-    "cut": "stages",
-    "find_schedule": "schedules",
-    "record": "recorder",
-    "record_join": "joining.recorder",
-    "schedule_names": "schedules",
-    "simulate": "simulator",
-    "simulate_lists": "simulator",
-    "sleeping_loss": "sleeping",
-    "sleeping_stages": "sleeping",
-    "split_layers": "stages",
-    "stage_module": "stages",
-    "sweep": "simulator",
-    "traced_modules": "stages",
-    "try_wrapping": "wrappings",
-    "wrap": "wrappings",
-}
+if TYPE_CHECKING:
+    from rankbook.parallel.all_reduce_cost import fit_alpha_beta, time_all_reduce
+    from rankbook.parallel.clipping import clip_grad_norm
+    from rankbook.parallel.joining.recorder import record_join
+    from rankbook.parallel.joining.running_mean import RunningMean
+    from rankbook.parallel.joining.timeline import JoinEvent, JoinTimeline
+    from rankbook.parallel.overlap import BackwardPass, OverlapRecorder
+    from rankbook.parallel.pipeline import Pipeline
+    from rankbook.parallel.plan import PipelinePlan
+    from rankbook.parallel.planned_actions import PlannedAction, action_lists
+    from rankbook.parallel.recorder import record
+    from rankbook.parallel.replicas import average_gradients
+    from rankbook.parallel.schedules import Schedule, find_schedule, schedule_names
+    from rankbook.parallel.simulator import Durations, bubble, simulate, simulate_lists, sweep
+    from rankbook.parallel.sleeping import SleepingStage, sleeping_loss, sleeping_stages
+    from rankbook.parallel.stages import cut, split_layers, stage_module, traced_modules
+    from rankbook.parallel.timeline import Action, Timeline
+    from rankbook.parallel.wrapping_trials import Outcome, try_wrapping
+    from rankbook.parallel.wrappings import WRAPPINGS, wrap
 
-__all__ = ["Placement", "init", "place", *_LATER]
-__getattr__ = later(__name__, _LATER)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, __file__)

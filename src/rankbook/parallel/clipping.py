@@ -1,4 +1,7 @@
-"""Gradient clipping by the norm of the whole model, whose stages lie on several ranks."""
+"""Gradient clipping by the norm of the whole model, whose stages lie on several ranks.
+
+Source of the clipping: R. Pascanu et al., https://arxiv.org/abs/1211.5063, section 3.2.
+"""
 
 from collections.abc import Iterable
 
@@ -25,7 +28,7 @@ def clip_grad_norm(
         [p for p in parameters if isinstance(p.grad, DTensor)],
     ]
     # every stage has parameters, so there is at least one norm, and it is on the right device
-    norms = [get_total_norm([p.grad for p in kind]) for kind in kinds if kind]
+    norms = [get_total_norm([p.grad for p in kind if p.grad is not None]) for kind in kinds if kind]
     whole = [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]
     squares = torch.stack(whole).square().sum()
     dist.all_reduce(squares, group=group)

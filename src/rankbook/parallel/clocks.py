@@ -12,7 +12,8 @@ import time
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel.placement import group_device
+from rankbook.core.agreement import gather
+from rankbook.core.placement import group_device
 
 ROUNDS = 16
 
@@ -27,6 +28,50 @@ def machine() -> str:
     return platform.node()
 
 
+def event_clock() -> "HostClock | CudaEventClock":
+    """What this process times events by: CUDA events in the stream, once it has used CUDA."""
+    return CudaEventClock() if torch.cuda.is_initialized() else HostClock()
+
+
+class HostClock:
+    """Its stamps are seconds of `now` already."""
+
+    def stamp(self) -> float:
+        """When this is called, in seconds."""
+        return now()
+
+    def finish(self) -> None:
+        """Nothing is left to wait for."""
+
+    def seconds(self, stamp: float) -> float:
+        """The seconds of `stamp`."""
+        return stamp
+
+
+class CudaEventClock:
+    """Stamps are CUDA events in the current stream, counted from one whose time is known."""
+
+    def __init__(self):
+        torch.cuda.synchronize()
+        self._first = self.stamp()
+        self._first.synchronize()  # so it happened a few microseconds before
+        self._zero = now()
+
+    def stamp(self) -> torch.cuda.Event:
+        """When the stream has come so far, as an event that is not there yet."""
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def finish(self) -> None:
+        """Wait until all stamps have their time."""
+        torch.cuda.synchronize()
+
+    def seconds(self, stamp: torch.cuda.Event) -> float:
+        """The seconds of `stamp`, on the clock of `now`."""
+        return self._zero + self._first.elapsed_time(stamp) / 1e3
+
+
 def clock_offsets(group: dist.ProcessGroup | None = None) -> tuple[list[float], float]:
     """By how many seconds the clock of each rank of `group` is ahead of the first one's.
 
@@ -34,8 +79,7 @@ def clock_offsets(group: dist.ProcessGroup | None = None) -> tuple[list[float], 
     by which one of them can be wrong. Ranks on the first one's machine have offset 0, exactly.
     """
     rank, size = dist.get_rank(group), dist.get_world_size(group)
-    machines = [None] * size
-    dist.all_gather_object(machines, machine(), group=group)
+    machines = gather(machine(), group)
     others = [r for r in range(size) if machines[r] != machines[0]]
     found = torch.zeros(size, 2, dtype=torch.float64, device=group_device(group))
     for other in others:

@@ -14,11 +14,11 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from rankbook.core.agreement import gather
 from rankbook.parallel import clocks
-from rankbook.parallel.stamps import stamps
 
 
-class Ready(NamedTuple):
+class ReadyGradient(NamedTuple):
     """The gradient of the parameter `name`, of `nbytes`, was there at `time`, in seconds."""
 
     name: str
@@ -39,7 +39,7 @@ class Bucket(NamedTuple):
     end: float
 
 
-class Backward(NamedTuple):
+class BackwardPass(NamedTuple):
     """One backward pass of one rank, from `start` to `end`, in seconds.
 
     gradients: in the order in which they were ready. buckets: in the order of their all_reduce.
@@ -48,7 +48,7 @@ class Backward(NamedTuple):
     rank: int
     start: float
     end: float
-    gradients: list[Ready]
+    gradients: list[ReadyGradient]
     buckets: list[Bucket]
 
     @property
@@ -90,7 +90,7 @@ class OverlapRecorder:
         loss = loss_fn(ddp(x), y)
         with recorder.backward():
             loss.backward()
-        first, *others = recorder.gather()  # one Backward a rank
+        first, *others = recorder.gather()  # one BackwardPass a rank
 
     A DDP model takes one communication hook in its life, and this one stays: raises RuntimeError
     if it has one already. Raises TypeError if `ddp` is not a DistributedDataParallel.
@@ -103,7 +103,7 @@ class OverlapRecorder:
                 "wrap the model first"
             )
         self._group = ddp.process_group
-        self._stamps = stamps()
+        self._clock = clocks.event_clock()
         self._passes = []  # (start, end, gradients, buckets), with stamps for times
         self._names = {}
         self._open = None
@@ -122,14 +122,14 @@ class OverlapRecorder:
     def backward(self) -> Iterator[None]:
         """Record the backward pass that is made in the ``with`` block."""
         gradients, buckets = self._open = [], []
-        start = self._stamps.stamp()
+        start = self._clock.stamp()
         try:
             yield
         finally:
             self._open = None
-        self._passes.append((start, self._stamps.stamp(), gradients, buckets))
+        self._passes.append((start, self._clock.stamp(), gradients, buckets))
 
-    def recorded(self, index: int = -1) -> Backward:
+    def recorded(self, index: int = -1) -> BackwardPass:
         """This rank's pass number `index`, from 0 or from the end, by its own clock.
 
         Raises ValueError if there was no such pass.
@@ -139,18 +139,21 @@ class OverlapRecorder:
                 f"backward pass {index} was not recorded, only {self.passes} were; "
                 "call loss.backward() inside of `with recorder.backward()`"
             )
-        self._stamps.finish()
-        at = self._stamps.seconds
+        self._clock.finish()
+        at = self._clock.seconds
         start, end, gradients, buckets = self._passes[index]
-        return Backward(
+        return BackwardPass(
             dist.get_rank(self._group),
             at(start),
             at(end),
-            [Ready(name, nbytes, at(time)) for name, nbytes, time in gradients],
-            [Bucket(*which, at(begun), at(done)) for *which, begun, done in buckets],
+            [ReadyGradient(name, nbytes, at(time)) for name, nbytes, time in gradients],
+            [
+                Bucket(number, names, nbytes, at(begun), at(done))
+                for number, names, nbytes, begun, done in buckets
+            ],
         )
 
-    def gather(self, index: int = -1) -> list[Backward]:
+    def gather(self, index: int = -1) -> list[BackwardPass]:
         """The pass number `index` of every rank; all ranks must call, all get the same.
 
         Between machines, clocks are set against each other. Raises ValueError if there was no
@@ -158,35 +161,34 @@ class OverlapRecorder:
         """
         mine = self.recorded(index)
         offsets, _ = clocks.clock_offsets(self._group)
-        everyone = [None] * dist.get_world_size(self._group)
-        dist.all_gather_object(everyone, _shifted(mine, -offsets[mine.rank]), self._group)
-        return everyone
+        return gather(_shifted(mine, -offsets[mine.rank]), self._group)
 
     def _note(self, parameter: torch.nn.Parameter) -> None:
         if self._open is not None:
             gradients, _ = self._open
+            assert parameter.grad is not None, "its hook runs after its gradient is there"
             size = parameter.grad.nbytes
-            gradients.append((self._names[parameter], size, self._stamps.stamp()))
+            gradients.append((self._names[parameter], size, self._clock.stamp()))
 
     def _reduce(self, state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """What DDP calls for each full bucket: begin to average it over the ranks."""
         note = None
         if self._open is not None:
             names = [self._names[parameter] for parameter in bucket.parameters()]
-            note = [bucket.index(), names, bucket.buffer().nbytes, self._stamps.stamp()]
+            note = [bucket.index(), names, bucket.buffer().nbytes, self._clock.stamp()]
             self._open[1].append(note)
         average = bucket.buffer().div_(dist.get_world_size(self._group))
         work = dist.all_reduce(average, group=self._group, async_op=True)
 
         def done(future: torch.futures.Future) -> torch.Tensor:
             if note is not None:
-                note.append(self._stamps.stamp())
+                note.append(self._clock.stamp())
             return future.value()[0]
 
         return work.get_future().then(done)
 
 
-def _shifted(mine: Backward, seconds: float) -> Backward:
+def _shifted(mine: BackwardPass, seconds: float) -> BackwardPass:
     return mine._replace(
         start=mine.start + seconds,
         end=mine.end + seconds,

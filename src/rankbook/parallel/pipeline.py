@@ -1,4 +1,7 @@
-"""One rank's part of a pipeline: the modules of its stages, and the schedule that runs them."""
+"""One rank's part of a pipeline: the modules of its stages, and the schedule that runs them.
+
+Source: https://docs.pytorch.org/docs/stable/distributed.pipelining.html
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -71,12 +74,15 @@ class Pipeline:
         return self._run(tokens, targets, training=True)
 
     def evaluate(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss as in `step`, without gradients; `eval()` of the modules is the caller's."""
+        """The loss of `tokens` and `targets` as in `step`, without gradients.
+
+        `eval()` of the modules is the caller's.
+        """
         with torch.no_grad():
             return self._run(tokens, targets, training=False)
 
     def schedule(self, shape: torch.Size, training: bool):
-        """torch's schedule for batches of `shape`, made at the first call.
+        """torch's schedule for batches of `shape`, for `training` or not, made at the first call.
 
         Stages learn the shapes that they exchange from their first batch, and what needs
         gradients: each shape, and evaluation, gets stages of its own around the same modules.

@@ -1,6 +1,7 @@
 """What a pipeline needs to be told, checked before any rank talks to another."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -25,7 +26,7 @@ class PipelinePlan:
     ranks: int
     microbatches: int
     replicas: int = 1
-    stages: int | None = None
+    stages: int = cast(int, None)  # a number as soon as the plan is made
 
     def __post_init__(self):
         kind = find_schedule(self.schedule)
@@ -47,9 +48,9 @@ class PipelinePlan:
     def mesh(self, device_type: str, world_size: int | None = None) -> DeviceMesh:
         """A mesh (pp, dp): `mesh["pp"]` is this rank's pipeline, `mesh["dp"]` its stage's replicas.
 
-        device_type: "cpu" or "cuda". Replicas of a stage are neighbours in rank: what they
-        exchange, all gradients, is more than what stages pass on. Raises ValueError if the
-        process group does not have ranks x replicas ranks. Source:
+        device_type: "cpu" or "cuda". world_size: that of the process group, if None. Replicas of a
+        stage are neighbours in rank: what they exchange, all gradients, is more than what stages
+        pass on. Raises ValueError if there are not ranks x replicas ranks. Source:
         https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.device_mesh.init_device_mesh
         """
         if world_size is None:
@@ -67,7 +68,7 @@ class PipelinePlan:
     def check_model(self, config: TransformerConfig, vocab_size: int | None = None) -> None:
         """Raise ValueError if stages would be empty, or ids have no row in the embedding.
 
-        vocab_size: of the data, where it is known.
+        config: of the whole model. vocab_size: of the data, where it is known.
         """
         if self.stages > config.layers:
             raise ValueError(
@@ -81,7 +82,7 @@ class PipelinePlan:
             )
 
     def check_batch(self, batch_size: int) -> None:
-        """Raise ValueError unless the whole batch falls into equal microbatches.
+        """Raise ValueError unless a whole batch of `batch_size` falls into equal microbatches.
 
         Unequal ones would weigh a token more in a small microbatch than in a large one.
         """

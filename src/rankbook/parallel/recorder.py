@@ -18,13 +18,13 @@ from torch.distributed.pipelining import schedules as torch_schedules
 from torch.distributed.pipelining.schedules import _PipelineSchedule
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
+from rankbook.core.agreement import gather
 from rankbook.parallel import clocks
-from rankbook.parallel.stamps import stamps
 from rankbook.parallel.timeline import WAIT, Action, Timeline
 
 
 @contextmanager
-def record() -> Iterator["Recording"]:
+def record() -> Iterator["PipelineRecording"]:
     """Record what the pipelines of this process do in a ``with`` block, step by step.
 
     ::
@@ -38,7 +38,7 @@ def record() -> Iterator["Recording"]:
     The forward of the last stage includes the loss. Reducing gradients, and sharding, are not
     recorded.
     """
-    recording = Recording()
+    recording = PipelineRecording()
     with ExitStack() as stack:
         stack.callback(recording._finish)
         for owner, name, wrapped in recording._hooks():
@@ -46,11 +46,11 @@ def record() -> Iterator["Recording"]:
         yield recording
 
 
-class Recording:
+class PipelineRecording:
     """The steps of one rank's pipeline, as `record` noted them."""
 
     def __init__(self):
-        self._stamps = stamps()
+        self._clock = clocks.event_clock()
         self._steps = [[]]  # of each step: [stage, kind, microbatch, start, end], in order
 
     @property
@@ -69,14 +69,14 @@ class Recording:
                 f"step {step} was not recorded, only {self.steps} were; "
                 "call the pipeline's step inside of the with block"
             )
-        self._stamps.finish()
+        self._clock.finish()
         actions = []
         for stage, kind, microbatch, start, end in reversed(self._steps[: self.steps][step]):
             if kind == WAIT:
                 if not actions:
                     continue  # for its last messages to leave: no action comes after it
                 stage, microbatch = actions[-1].stage, actions[-1].microbatch
-            times = self._stamps.seconds(start), self._stamps.seconds(end)
+            times = self._clock.seconds(start), self._clock.seconds(end)
             actions.append(Action(rank, stage, kind, microbatch, *times))
         return actions[::-1]
 
@@ -86,14 +86,13 @@ class Recording:
         step: as for `actions`. Between machines, clocks are set against each other, and the
         timeline's `clock_error` says how well. Raises ValueError if there was no such step.
         """
-        rank, size = dist.get_rank(group), dist.get_world_size(group)
+        rank = dist.get_rank(group)
         mine = self.actions(step, rank)
         offsets, error = clocks.clock_offsets(group)
         ahead = offsets[rank]
         mine = [a._replace(start=a.start - ahead, end=a.end - ahead) for a in mine]
-        everyone = [None] * size
-        dist.all_gather_object(everyone, mine, group=group)
-        return Timeline([action for actions in everyone for action in actions], error)
+        actions = [action for actions in gather(mine, group) for action in actions]
+        return Timeline(actions, error)
 
     def _finish(self) -> None:
         """A step that failed counts as one, too."""
@@ -105,7 +104,7 @@ class Recording:
 
     def _hooks(self) -> list[tuple[object, str, Callable]]:
         """What is replaced (owner, name) by what, for as long as the recording lasts."""
-        stage, schedule, stamp = _PipelineStageBase, _PipelineSchedule, self._stamps.stamp
+        stage, schedule, stamp = _PipelineStageBase, _PipelineSchedule, self._clock.stamp
         forward, backward = stage.forward_one_chunk, stage.backward_one_chunk
         weight = stage.backward_weight_one_chunk
         compute_loss, end_step = schedule._maybe_compute_loss, schedule._update_losses

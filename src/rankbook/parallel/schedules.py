@@ -36,7 +36,7 @@ class Schedule:
         return list(range(rank, stages, ranks))
 
     def check(self, ranks: int, stages: int, microbatches: int) -> None:
-        """Raise ValueError unless the schedule can run so many stages and microbatches."""
+        """Raise ValueError unless it can run so many stages and microbatches on `ranks`."""
         if ranks < 1 or microbatches < 1:
             raise ValueError(
                 f"a pipeline of {ranks} ranks and {microbatches} microbatches cannot run; "
@@ -110,7 +110,8 @@ def forward_only(schedule: _PipelineSchedule) -> _PipelineSchedule:
     """
     if isinstance(schedule, PipelineScheduleMulti):
         keep = {"F", "SEND_F", "RECV_F", "UNSHARD", "RESHARD"}
-        orders = schedule.pipeline_order_with_comms
+        # torch sets it when it makes the schedule, out of its class
+        orders = schedule.pipeline_order_with_comms  # pyrefly: ignore[missing-attribute]
         for rank, actions in orders.items():
             flat = [part for action in actions for part in (action.sub_actions or [action])]
             orders[rank] = [action for action in flat if action.computation_type.value in keep]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from rankbook.parallel.plan import PipelinePlan
+from rankbook.parallel.planned_actions import ActionLists, PlannedAction, action_lists
 from rankbook.parallel.schedules import find_schedule
-from rankbook.parallel.tasks import ActionLists, Task, action_lists
 from rankbook.parallel.timeline import COMPUTE, Action, Timeline
 
 
@@ -36,15 +36,15 @@ class Durations:
         """How long the whole backward takes: that of input and weights."""
         return self.input + self.weight
 
-    def of(self, task: Task, stages_per_rank: int = 1) -> float:
-        """How long `task` takes in torch.
+    def of(self, action: PlannedAction, stages_per_rank: int = 1) -> float:
+        """How long `action` takes in torch on a rank of `stages_per_rank`, which share its work.
 
         Stage 0 has an input without gradient. torch does nothing in its I and all in its W.
         """
-        if task.stage == 0 and task.kind in ("I", "W"):
-            return self.backward / stages_per_rank if task.kind == "W" else 0.0
+        if action.stage == 0 and action.kind in ("I", "W"):
+            return self.backward / stages_per_rank if action.kind == "W" else 0.0
         kinds = {"F": self.forward, "B": self.backward, "I": self.input, "W": self.weight}
-        return kinds[task.kind] / stages_per_rank
+        return kinds[action.kind] / stages_per_rank
 
 
 def simulate(plan: PipelinePlan, durations: Durations | None = None) -> Timeline:
@@ -54,7 +54,7 @@ def simulate(plan: PipelinePlan, durations: Durations | None = None) -> Timeline
     """
     durations = durations or Durations()
     each = {
-        (stage, kind): durations.of(Task(stage, kind, 0), plan.stages // plan.ranks)
+        (stage, kind): durations.of(PlannedAction(stage, kind, 0), plan.stages // plan.ranks)
         for stage in range(plan.stages)
         for kind in COMPUTE
     }
@@ -64,9 +64,11 @@ def simulate(plan: PipelinePlan, durations: Durations | None = None) -> Timeline
 
 
 def simulate_lists(
-    lists: ActionLists, seconds: Callable[[Task], float], communication: float = 0.0
+    lists: ActionLists, seconds: Callable[[PlannedAction], float], communication: float = 0.0
 ) -> Timeline:
-    """As `simulate`, for any lists; `seconds` says how long a task takes.
+    """As `simulate`, for any lists; `seconds` says how long an action takes.
+
+    communication: seconds between the end of an action and the arrival of its result elsewhere.
 
     Raises ValueError if ranks wait for each other for ever, or for what nobody does.
     """
@@ -75,6 +77,8 @@ def simulate_lists(
 
 def bubble(ranks: int, microbatches: int) -> float:
     """The idle share of GPipe and 1F1B with equal stages: (p - 1) / (m + p - 1).
+
+    p: `ranks`, with one stage each. m: `microbatches`.
 
     Source: GPipe, https://arxiv.org/abs/1811.06965, section 2.3.
     """
@@ -88,6 +92,8 @@ def sweep(
     durations: Durations | None = None,
 ) -> list[dict]:
     """Simulate all combinations that can run; those that a `PipelinePlan` refuses are left out.
+
+    schedules: names of `schedule_names()`. durations: the default's, if None.
 
     Returns for each {"schedule", "ranks", "microbatches", "idle", "in_flight"}. in_flight: of the
     rank that holds most, in activations of one microbatch through all layers of a rank: where a
@@ -124,15 +130,15 @@ def _no_collection() -> Iterator[None]:
 class _Run:
     """Ranks that go through their lists as far as they can, and wait for what is not there yet."""
 
-    def __init__(self, lists: ActionLists, seconds: Callable[[Task], float], delay: float):
+    def __init__(self, lists: ActionLists, seconds: Callable[[PlannedAction], float], delay: float):
         self.seconds, self.delay = seconds, delay
-        # each rank's tasks, each with: is it the last of its action?
+        # each rank's actions, each with: is it the last of those that are joined to one?
         self.lists = {
-            rank: [(task, task is action[-1]) for action in actions for task in action]
+            rank: [(action, action is joined[-1]) for joined in actions for action in joined]
             for rank, actions in lists.items()
         }
-        self.last = max(task.stage for tasks in self.lists.values() for task, _ in tasks)
-        self.done = dict.fromkeys(lists, 0)  # tasks, by rank
+        self.last = max(action.stage for planned in self.lists.values() for action, _ in planned)
+        self.done = dict.fromkeys(lists, 0)  # how many actions, by rank
         self.clock = dict.fromkeys(lists, 0.0)
         self.outbox = {rank: [] for rank in lists}  # results of an action that is not over
         self.here = {rank: {} for rank in lists}  # a rank's own results, and since when
@@ -144,27 +150,27 @@ class _Run:
         ready = list(self.lists)
         while ready:
             ready += self.advance(ready.pop())
-        if any(self.done[rank] < len(tasks) for rank, tasks in self.lists.items()):
+        if any(self.done[rank] < len(planned) for rank, planned in self.lists.items()):
             raise ValueError(self.deadlock())
         return Timeline(self.actions)
 
     def advance(self, rank: int) -> list[int]:
         """Go on with `rank` until it must wait, or is done; the ranks that need no longer wait."""
-        tasks, here, outbox, freed = self.lists[rank], self.here[rank], self.outbox[rank], []
-        while self.done[rank] < len(tasks):
-            task, closes = tasks[self.done[rank]]
+        planned, here, outbox, freed = self.lists[rank], self.here[rank], self.outbox[rank], []
+        while self.done[rank] < len(planned):
+            action, closes = planned[self.done[rank]]
             start = self.clock[rank]
-            for result in self.inputs(task):
+            for result in self.inputs(action):
                 since = here.get(result, self.arrived.get(result))
                 if since is None:
                     self.waiting.setdefault(result, []).append(rank)
                     return freed
                 start = max(start, since)
-            end = self.clock[rank] = start + self.seconds(task)
-            self.actions.append(Action(rank, *task, start, end))
+            end = self.clock[rank] = start + self.seconds(action)
+            self.actions.append(Action(rank, *action, start, end))
             self.done[rank] += 1
-            if task.kind != "W":
-                result = task.stage, "F" if task.kind == "F" else "B", task.microbatch
+            if action.kind != "W":
+                result = action.stage, "F" if action.kind == "F" else "B", action.microbatch
                 here[result] = end
                 outbox.append(result)
             if closes:
@@ -174,9 +180,9 @@ class _Run:
                 outbox.clear()
         return freed
 
-    def inputs(self, task: Task) -> list[tuple[int, str, int]]:
-        """The results that `task` needs; "B" stands for a gradient, of a whole backward or of I."""
-        stage, kind, microbatch = task
+    def inputs(self, action: PlannedAction) -> list[tuple[int, str, int]]:
+        """The results that `action` needs; "B" is a gradient, of a whole backward or of I."""
+        stage, kind, microbatch = action
         if kind == "F":
             return [(stage - 1, "F", microbatch)] if stage else []
         if kind == "W":

@@ -38,9 +38,10 @@ def cut(model: TransformerLM, index: int, stages: int) -> TransformerLM:
 def stage_module(
     config: TransformerConfig, index: int, stages: int, device: torch.device, seed: int = 0
 ) -> TransformerLM:
-    """Stage `index` on `device`, with the values of the whole model made with the same `seed`.
+    """Stage `index` of `stages` on `device`, with the values of the whole model of the same `seed`.
 
-    The whole model exists on the meta device only, without memory: a rank needs its part's.
+    config: of the whole model, which exists on the meta device only, without memory: a rank needs
+    its part's.
     """
     with torch.device("meta"):
         model = TransformerLM(config)

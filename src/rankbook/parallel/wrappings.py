@@ -1,237 +1,93 @@
-"""Which data-parallel wrapping of a pipeline's stages gives the gradients of the unsplit model?
+"""Ways to make a pipeline's stage one of several replicas: the data-parallel wrappings.
 
-The schedules call backward on a stage several times a step, some of them in halves. A wrapping that
-reduces gradients from inside backward has to be told which call is the last. Here each wrapping is
-tried under each schedule, on two stages' ranks x two replicas, beside the unsplit model.
+Each is one object, in `KNOWN`. What they do to a gradient under which schedule,
+`rankbook.parallel.try_wrapping` finds out. Sources:
+https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html,
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 
-import datetime
-import gc
-import logging
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
-import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
-from rankbook.parallel.pipeline import Pipeline
-from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.replicas import average_gradients
-from rankbook.parallel.stages import stage_module
-from rankbook.training.loss import token_loss
-
-WRAPPINGS = (
-    "all_reduce after step",
-    "fully_shard",
-    "fully_shard each layer",
-    "replicate",
-    "DDP",
-    "DDP find_unused",
-    "DDP static_graph",
-)
-RIGHT, WRONG, RAISES = "right", "SILENTLY WRONG", "raises"
-TOLERANCE = 1e-5  # relative, of float32 sums in another order
-SIZES = TransformerConfig(50, d_model=32, d_hidden=64, heads=4, layers=8, max_length=8)
+from rankbook.models.transformer import TransformerLM
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a wrapping did under a schedule, the same on every rank.
+class Wrapping:
+    """One way to wrap a stage.
 
-    verdict: `RIGHT`, `WRONG` or `RAISES`. error: norm of (gradient - the unsplit model's) / norm
-    of the latter, in the first step that was wrong, or the last; NaN if none was finished.
-    missing: how many of the model's parameters had no gradient at all then. step, message: if it
-    raised, in which optimizer step (from 1), and the first line of what.
+    apply: what it does to a stage, given the replicas on a 1-D mesh; returns what the pipeline is
+    to hold. average_after_step: whether the gradients have to be averaged, by `average_gradients`,
+    after each step, as the wrapping itself does not.
     """
 
-    schedule: str
-    wrapping: str
-    verdict: str
-    error: float = math.nan
-    missing: int = 0
-    step: int = 0
-    message: str = ""
+    name: str
+    apply: Callable[[TransformerLM, DeviceMesh], nn.Module]
+    average_after_step: bool = False
+
+
+def _bare(module: TransformerLM, mesh: DeviceMesh) -> nn.Module:
+    return module
+
+
+def _fully_shard(module: TransformerLM, mesh: DeviceMesh) -> nn.Module:
+    fully_shard(module, mesh=mesh)
+    return module
+
+
+def _fully_shard_each_layer(module: TransformerLM, mesh: DeviceMesh) -> nn.Module:
+    for layer in module.layers.values():
+        fully_shard(layer, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    return module
+
+
+def _replicate(module: TransformerLM, mesh: DeviceMesh) -> nn.Module:
+    # torch 2.13 has no public path to the one that its pipelines know
+    from torch.distributed._composable.replicate_with_fsdp import replicate
+
+    return cast(nn.Module, replicate(module, mesh=mesh))  # the module itself, of a class of both
+
+
+def _ddp(**options: Any) -> Callable[[TransformerLM, DeviceMesh], nn.Module]:
+    def apply(module: TransformerLM, mesh: DeviceMesh) -> nn.Module:
+        return DistributedDataParallel(module, process_group=mesh.get_group(), **options)
+
+    return apply
+
+
+KNOWN = {
+    wrapping.name: wrapping
+    for wrapping in (
+        Wrapping("all_reduce after step", _bare, average_after_step=True),
+        Wrapping("fully_shard", _fully_shard),
+        Wrapping("fully_shard each layer", _fully_shard_each_layer),
+        Wrapping("replicate", _replicate),
+        Wrapping("DDP", _ddp()),
+        Wrapping("DDP find_unused", _ddp(find_unused_parameters=True)),
+        Wrapping("DDP static_graph", _ddp(static_graph=True)),
+    )
+}
+WRAPPINGS = tuple(KNOWN)
+
+
+def find_wrapping(name: str) -> Wrapping:
+    """The wrapping called `name`, one of `WRAPPINGS`. Raises ValueError for another."""
+    if name not in KNOWN:
+        raise ValueError(f"wrapping {name!r} is unknown; use {', '.join(WRAPPINGS)}")
+    return KNOWN[name]
 
 
 def wrap(module: TransformerLM, wrapping: str, mesh: DeviceMesh) -> nn.Module:
     """Make the stage `module` one of the replicas on `mesh`, `mesh["dp"]`, in place or around it.
 
     wrapping: one of `WRAPPINGS`. The first leaves the module alone: `average_gradients` is to be
-    called after each step.
+    called after each step. Raises ValueError for a wrapping that is not known.
     """
-    if wrapping == "replicate":
-        # torch 2.13 has no public path to the one that its pipelines know
-        from torch.distributed._composable.replicate_with_fsdp import replicate
-
-        return replicate(module, mesh=mesh)
-    if wrapping.startswith("DDP"):
-        options = {
-            "find_unused_parameters": wrapping == "DDP find_unused",
-            "static_graph": wrapping == "DDP static_graph",
-        }
-        return DistributedDataParallel(module, process_group=mesh.get_group(), **options)
-    if wrapping == "fully_shard each layer":
-        for layer in module.layers.values():
-            fully_shard(layer, mesh=mesh)
-    if wrapping.startswith("fully_shard"):
-        fully_shard(module, mesh=mesh)
-    return module
-
-
-def try_wrapping(
-    schedule: str, wrapping: str, microbatches: int = 4, steps: int = 2, timeout: float = 20.0
-) -> Outcome:
-    """Train a small model for `steps` with `wrapping` under `schedule`; say what came out.
-
-    Call it on all of exactly four ranks: two per pipeline, two replicas. All of it is done on the
-    CPU over gloo groups of its own. A rank on which something is raised closes them, so that the
-    others are not left waiting; where a wrapping still holds on to them, `timeout` seconds end the
-    waiting. All ranks can go on to the next trial.
-    Some wrappings only raise in the second step. Raises ValueError where there is nothing to try.
-    """
-    trial = _Trial(schedule, wrapping, microbatches, timeout)
-    step, error, missing, message = 0, math.nan, 0, ""
-    try:
-        with _quiet():
-            trial.build()
-            while step < steps:
-                step += 1
-                found = trial.step()
-                if not (missing or error > TOLERANCE):  # after a wrong step the models differ
-                    error, missing = found
-    except Exception as raised:  # what the wrapping does is the question
-        message = _first_line(raised)
-    trial.close(failed=bool(message))
-    step, message = _agree(step, message)
-    if message:
-        return Outcome(schedule, wrapping, RAISES, error, missing, step, message)
-    verdict = WRONG if missing or error > TOLERANCE else RIGHT
-    return Outcome(schedule, wrapping, verdict, error, missing)
-
-
-class _Trial:
-    """One wrapping under one schedule, and the unsplit model beside it, step by step."""
-
-    def __init__(self, schedule: str, wrapping: str, microbatches: int, timeout: float):
-        self.plan = PipelinePlan(schedule, 2, microbatches, replicas=2)
-        if wrapping not in WRAPPINGS:
-            raise ValueError(f"wrapping {wrapping!r} is unknown; use {', '.join(WRAPPINGS)}")
-        if dist.get_world_size() != 4:
-            raise ValueError(f"a trial takes 4 ranks, but world_size is {dist.get_world_size()}")
-        self.wrapping = wrapping
-        self.groups, self.mesh = _mesh(timeout)
-        self.batches = torch.Generator().manual_seed(1)
-
-    def build(self) -> None:
-        """The unsplit model, and this rank's wrapped stages with the same values."""
-        self.whole = TransformerLM(SIZES)
-        initialise(self.whole, 0)
-        indices = self.plan.stages_of(self.mesh["pp"].get_local_rank())
-        bare = {i: stage_module(SIZES, i, self.plan.stages, torch.device("cpu")) for i in indices}
-        wrapped = {i: wrap(module, self.wrapping, self.mesh["dp"]) for i, module in bare.items()}
-        self.pipeline = Pipeline(self.plan, wrapped, self.mesh, token_loss, SIZES)
-        # DDP puts "module." before the names, so they are asked of what is inside it
-        self.parameters = {
-            name: parameter
-            for module in bare.values()
-            for name, parameter in module.named_parameters()
-        }
-        # plain SGD: an error in a gradient stays as large as it is
-        self.optimizers = [
-            torch.optim.SGD(parameters, lr=0.1)
-            for parameters in (self.whole.parameters(), self.parameters.values())
-        ]
-
-    def step(self) -> tuple[float, int]:
-        """One optimizer step of both; the relative error of the gradient, missing gradients."""
-        for optimizer in self.optimizers:
-            optimizer.zero_grad()
-        rows = 2 * self.plan.replicas * self.plan.microbatches
-        text = torch.randint(SIZES.vocab_size, (rows, 7), generator=self.batches)
-        tokens, targets = text[:, :-1], text[:, 1:]
-        token_loss(self.whole(tokens), targets).backward()
-        replica = self.mesh["dp"].get_local_rank()
-        self.pipeline.step(*(self.plan.share(ids, replica) for ids in (tokens, targets)))
-        if self.wrapping == WRAPPINGS[0]:
-            average_gradients(self.parameters.values(), self.mesh["dp"].get_group())
-        compared = self._compare()
-        for optimizer in self.optimizers:
-            optimizer.step()
-        return compared
-
-    def _compare(self) -> tuple[float, int]:
-        """Relative error of the gradient, missing gradients: of all stages, of all replicas."""
-        total = torch.zeros(3, dtype=torch.float64)
-        right = {name: p.grad for name, p in self.whole.named_parameters()}
-        for name, parameter in self.parameters.items():
-            mine, expected = parameter.grad, right[name]
-            if isinstance(mine, DTensor):  # the part of it that is here
-                of = mine.device_mesh, mine.placements
-                expected = distribute_tensor(expected, *of, src_data_rank=None).to_local()
-                mine = mine.to_local()
-            difference = expected if mine is None else mine - expected
-            total += torch.tensor([difference.norm() ** 2, expected.norm() ** 2, mine is None])
-        for group in self.groups.values():
-            dist.all_reduce(total, group=group)
-        wrong, whole, missing = total.tolist()
-        return math.sqrt(wrong / whole), int(missing) // self.plan.replicas
-
-    def close(self, failed: bool) -> None:
-        """End the groups; if the trial `failed` here, ranks that wait in one of them are told so.
-
-        A connection is closed with the last reference to its group, so all of them have to go.
-        """
-        for group in self.groups.values():
-            dist.destroy_process_group(group)
-        self.__dict__.clear()
-        if failed:
-            gc.collect()
-
-
-def _mesh(timeout: float) -> tuple[dict[str, dist.ProcessGroup], DeviceMesh]:
-    """The groups of this rank, and the mesh (pp, dp) of 2 x 2 ranks on them."""
-    ranks = torch.arange(4).view(2, 2)
-    wait = datetime.timedelta(seconds=timeout)
-    lines = {"pp": ranks.T.tolist(), "dp": ranks.tolist()}
-    groups = {
-        name: dist.new_subgroups_by_enumeration(of, timeout=wait, backend="gloo")[0]
-        for name, of in lines.items()
-    }
-    of_dims = list(groups.values())
-    return groups, DeviceMesh.from_group(of_dims, "cpu", mesh=ranks, mesh_dim_names=tuple(groups))
-
-
-def _agree(step: int, message: str) -> tuple[int, str]:
-    """Step and message of the rank that raised first; what waiting ranks were told comes last."""
-    told = [None] * dist.get_world_size()
-    dist.all_gather_object(told, (step, message))
-    raised = [(at, "gloo" in line, line) for at, line in told if line]
-    at, _, line = min(raised, default=(step, False, ""))
-    return at, line
-
-
-def _first_line(error: BaseException) -> str:
-    while error.__cause__:  # stages say where, and name as the cause what it was
-        error = error.__cause__
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0] if text else 'no message'}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the whole schedule in the log when one of its actions fails."""
-    log = logging.getLogger("torch.distributed.pipelining.schedules")
-    before = log.disabled
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = before
+    return find_wrapping(wrapping).apply(module, mesh)

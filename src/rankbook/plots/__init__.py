@@ -1,55 +1,37 @@
-"""Figures and tables of the book. Needs matplotlib and numpy only."""
+"""Figures and tables of the book, by subject. Needs matplotlib and numpy only.
 
-from rankbook.plots.alpha_beta import alpha_beta, size_name
-from rankbook.plots.break_even import break_even
-from rankbook.plots.collectives import collectives
-from rankbook.plots.counts import counts
-from rankbook.plots.join import join_timeline, sample_weights
-from rankbook.plots.kept_cells import kept_cells
-from rankbook.plots.ladder import ladder, ladder_table
-from rankbook.plots.listing import listing
-from rankbook.plots.loop_diff import loop_diff
-from rankbook.plots.nodes import nodes
-from rankbook.plots.overlap import overlap
-from rankbook.plots.padding import padding, padding_recovered
-from rankbook.plots.rank_memory import rank_memory
-from rankbook.plots.results import Table, all_reduce_table, recorded
-from rankbook.plots.ring import ring_steps
-from rankbook.plots.scaling import scaling
-from rankbook.plots.shares import shares
-from rankbook.plots.simulation import schedule_costs
-from rankbook.plots.style import color, style
-from rankbook.plots.timeline import timeline, timelines
-from rankbook.plots.wrappings import wrapping_table
+A figure's function takes the data first, draws it in the book's `style`, and returns the
+`matplotlib.figure.Figure`; where there is nothing to draw, it raises ValueError in one sentence
+that begins with its name. Data that come from a result file are given as `recorded` returns them.
+"""
 
-__all__ = [
-    "Table",
-    "all_reduce_table",
-    "alpha_beta",
-    "break_even",
-    "collectives",
-    "color",
-    "counts",
-    "join_timeline",
-    "kept_cells",
-    "ladder",
-    "ladder_table",
-    "listing",
-    "loop_diff",
-    "nodes",
-    "overlap",
-    "padding",
-    "padding_recovered",
-    "rank_memory",
-    "recorded",
-    "ring_steps",
-    "sample_weights",
-    "scaling",
-    "schedule_costs",
-    "shares",
-    "size_name",
-    "style",
-    "timeline",
-    "timelines",
-    "wrapping_table",
-]
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
+
+if TYPE_CHECKING:
+    from rankbook.plots.batching import padding, padding_recovered, recovered
+    from rankbook.plots.code import listing, loop_diff, recorded_cells
+    from rankbook.plots.communication import (
+        all_reduce_table,
+        alpha_beta,
+        collectives,
+        ring_steps,
+        size_name,
+    )
+    from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
+    from rankbook.plots.ddp import overlap
+    from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
+    from rankbook.plots.events import elastic_gaps, elastic_worlds
+    from rankbook.plots.join import join_timeline, sample_weights
+    from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
+    from rankbook.plots.pipelines import batch_times, throughput, wrapping_table
+    from rankbook.plots.placement import nodes
+    from rankbook.plots.samples import batch_cut, counts, shares
+    from rankbook.plots.schedules import schedule_costs, timeline, timelines
+    from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
+    from rankbook.plots.strategies import rank_memory, scaling
+    from rankbook.plots.tables import Table, recorded
+    from rankbook.plots.theme import color, style
+
+__getattr__, __dir__ = attach(__name__, __file__)

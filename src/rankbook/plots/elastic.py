@@ -1,4 +1,4 @@
-"""A job whose nodes come and go: who lives when, which step is done, and the time without one."""
+"""Jobs whose nodes come and go: who lives when, which step is done, and what faults cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,12 +6,14 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from rankbook.plots.elastic_worlds import Gap, World, gaps, grouped, worlds
-from rankbook.plots.style import INK, QUIET, color, style
+from rankbook.plots.events import Gap, World, elastic_gaps, elastic_worlds, grouped
+from rankbook.plots.tables import Table
+from rankbook.plots.theme import INK, QUIET, color, style
 
 WIDTH = 5.4  # inches
 GAP = "#eceff2"  # the ground of the seconds without a step
 WORLDS = {1: color(2), 2: color(0), 3: color(1), 4: color(4)}  # by world size; more: as style says
+LOOKS = {"warm": (color(0), "o"), "cold": (color(1), "s")}  # of processes: colour, marker
 
 
 def elastic_timeline(
@@ -33,8 +35,8 @@ def elastic_timeline(
             4, figsize=(WIDTH, sum(heights) + 0.8), height_ratios=heights, layout="constrained"
         )
         _list(below, key)
-        _curves(axes[1], axes[2], worlds(events), zero)
-        for gap in gaps(events):
+        _curves(axes[1], axes[2], elastic_worlds(events), zero)
+        for gap in elastic_gaps(events):
             _mark_gap(axes, gap, zero)
         _lives(axes[0], events, rows, zero)
         for number, (time, node, _) in enumerate(faults, 1):
@@ -112,3 +114,56 @@ def _list(axes, key: list[str]) -> None:
     for left, words in ((0.0, key[:half]), (0.5, key[half:])):
         axes.text(left, 1, "\n".join(words), transform=axes.transAxes, va="top", size=8.5,
                   linespacing=1.4)  # fmt: skip
+
+
+def elastic_table(events: Sequence[Mapping], faults: Iterable[tuple[float, str, str]]) -> Table:
+    """One row a fault: the worlds before and after it, and what it cost.
+
+    faults: (time, node, what happened). A fault belongs to the first gap that ends after it; where
+    several do, the first has its numbers. One after which nobody stopped has none.
+    """
+    between, rows, taken = elastic_gaps(events), [], None
+    for number, (time, node, what) in enumerate(sorted(faults), 1):
+        row = [str(number), f"{node}: {what}", "", "", "", ""]
+        gap = next((gap for gap in between if gap.end > time), None)
+        if gap is not None:
+            row[3] = f"{gap.end - time:.1f}"
+        if gap is not None and gap is not taken:
+            row[2], row[4:] = (
+                f"{gap.before} to {gap.after}",
+                [f"{gap.seconds:.1f}", str(gap.redone)],
+            )
+        rows.append(row)
+        taken = gap
+    head = ["", "what happened", "world size", "s to the next step", "s without a step", "redone"]
+    return Table(head, rows)
+
+
+def soak(result: Mapping) -> Figure:
+    """Draw the seconds to the next step after each fault: the median, and the 10th to the 90th %.
+
+    result: of ``benchmarks/soak.py``, with rows of "processes" (warm or cold), "fault", "count",
+    "median", "p10" and "p90", in seconds. Raises ValueError without a row.
+    """
+    if not result["rows"]:
+        raise ValueError("soak: the result has no rows; record some with benchmarks/soak.py")
+    names = list(dict.fromkeys(row["fault"] for row in result["rows"]))
+    with style():
+        figure, axes = plt.subplots(figsize=(6.4, 0.9 + 0.3 * len(names)), layout="constrained")
+        for row in result["rows"]:
+            y = names.index(row["fault"]) + (0.16 if row["processes"] == "cold" else -0.16)
+            ground, mark = LOOKS[row["processes"]]
+            axes.plot([row["p10"], row["p90"]], [y, y], lw=2, color=ground)
+            axes.plot(row["median"], y, ms=5, color=ground, marker=mark)
+        counts = {row["fault"]: row["count"] for row in reversed(result["rows"])}
+        labels = [f"{name.replace('_', ' ')} ({counts[name]})" for name in names]
+        axes.set_yticks(range(len(names)), labels)
+        axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, None), xlabel="seconds to the next step")
+        axes.tick_params(left=False)
+        axes.grid(axis="x")
+        for name in dict.fromkeys(row["processes"] for row in result["rows"]):
+            ground, mark = LOOKS[name]
+            label = f"{name} processes"
+            axes.plot([], [], ls="none", label=label, color=ground, marker=mark)
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+    return figure

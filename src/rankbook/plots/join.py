@@ -1,13 +1,14 @@
 """Torch's Join as it went, and what each way of training on uneven inputs makes of an input."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from rankbook.plots.style import INK, QUIET, color, style
+from rankbook.plots.theme import INK, QUIET, color, style
 
 # what a rank does for itself; what it does for the others, in Join
 KINDS = {
@@ -24,14 +25,18 @@ WIDTH, ROW = 6.8, 0.72  # inches: of the figure, of a rank's row
 SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
 
 
-def join_timeline(timeline, title: str = "", unit: str = "milliseconds") -> Figure:
+def join_timeline(timeline: Any, title: str = "", unit: str = "milliseconds") -> Figure:
     """Draw a `rankbook.parallel.JoinTimeline`: one row a rank, from left to right.
 
     Wide boxes are what the rank does; thin dark ones below are the collectives that it starts
     from Python meanwhile. A dotted line goes from a rank that says it has an input to each that
     asks; a flag stands where the inputs of a rank end. unit: "seconds", "milliseconds" or
-    "microseconds".
+    "microseconds"; raises ValueError for another, and without an event.
     """
+    if unit not in SCALES:
+        raise ValueError(f"join_timeline: unit {unit!r} is unknown; use {', '.join(SCALES)}")
+    if not timeline.events:
+        raise ValueError("join_timeline: there is no event to draw; record a `with Join(...)`")
     scale, rows = SCALES[unit], {rank: row for row, rank in enumerate(timeline.ranks)}
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, ROW * len(rows) + 1.2), layout="constrained")

@@ -10,7 +10,10 @@ import torch.distributed as dist
 
 from rankbook.parallel import init
 from rankbook.parallel.ring import ring_all_reduce
+from rankbook.programs.ending import telling
+from rankbook.programs.options import ranks
 
+START = "torchrun --standalone --nproc-per-node 4 -m rankbook.programs.ranks_live"
 NAMES = (
     "RANK",
     "LOCAL_RANK",
@@ -21,8 +24,21 @@ NAMES = (
 
 
 def main() -> dict:
-    """Run on every rank; return its names, the sum and the bytes sent."""
-    device = init()
+    """Run on every rank; return its names, the sum (12,) and the bytes that it sent.
+
+    Raises RuntimeError if the ring's sum is not the library's.
+    """
+    with telling("ranks_live"):
+        ranks(START)
+        device = init()
+    with telling("ranks_live", OSError):
+        result = compare(device)
+    dist.destroy_process_group()
+    return result
+
+
+def compare(device: torch.device) -> dict:
+    """The names of this rank, and one sum by two ways."""
     rank = dist.get_rank()
     mine = torch.arange(12.0, device=device) * rank
 
@@ -32,7 +48,6 @@ def main() -> dict:
     if not torch.equal(by_ring, by_library):
         raise RuntimeError(f"rank {rank}: {by_ring} is not {by_library}")
 
-    dist.destroy_process_group()
     return {
         "names": {name: int(os.environ[name]) for name in NAMES},
         "total": by_ring,

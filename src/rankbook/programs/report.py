@@ -1,12 +1,10 @@
-"""What a program says: a bar in the terminal, JSON in a file, one sentence on an error; its end."""
+"""What a program says while it runs: a bar in the terminal, lines of JSON in a file."""
 
 import json
-import multiprocessing
-import os
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 
 class Progress:
@@ -44,47 +42,22 @@ class Progress:
 
 
 class Log:
-    """Records as lines of JSON at the end of a file; without a path, nowhere."""
+    """Records as lines of JSON at the end of a file; without a path, nowhere. Raises OSError."""
 
     def __init__(self, path: Path | None):
         self.file = None
-        if path is not None:
+        if path is None:
+            return
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self.file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise OSError(
+                f"no log can be kept at {path}: {error.strerror}; name another file"
+            ) from error
 
     def write(self, **record) -> None:
         """Append `record`; it is in the file when this returns, whatever happens then."""
         if self.file is not None:
             self.file.write(json.dumps(record, default=str) + "\n")
             self.file.flush()
-
-
-def fail(error: Exception, program: str) -> NoReturn:
-    """End this rank with status 2 and one sentence, which rank 0 says for all.
-
-    torchrun ends the others as soon as one has ended, so they give rank 0 time to speak first.
-    They speak themselves where it does not end: where the trouble is not rank 0's.
-    """
-    rank = os.environ.get("RANK", "0")
-    if rank != "0":
-        time.sleep(5)
-    who = program if rank == "0" else f"{program}, rank {rank}"
-    print(f"{who}: {error}", file=sys.stderr, flush=True)
-    sys.stderr.flush()
-    os._exit(2)  # a rank with an open group would wait for the others in its clean-up
-
-
-def end(status: int = 0) -> NoReturn:
-    """End this rank, whose work is done, without Python's own shutdown.
-
-    A group that has not lost every reference when it is destroyed keeps its threads: importing
-    ``torch._dynamo`` while it is there, as optimizers and DDP do, is enough (torch 2.13). Such a
-    thread of gloo may let go of the tensors of the last collective while Python shuts down, cannot
-    get the GIL any more, and aborts the rank: "terminate called without an active exception".
-    """
-    for worker in multiprocessing.active_children():  # a loader's
-        worker.terminate()
-        worker.join()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)

@@ -1,48 +1,23 @@
 """Training faster, one factor at a time: sizes, data, recipes, and what measures them."""
 
-from rankbook.later import later
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
 
 # imported when asked for, as in rankbook.parallel; a name is never that of a file here, which
 # importing the file would put in its place
-_LATER = {
-    "Batch": "batches",
-    "LADDER": "recipes",
-    "Order": "batches",
-    "Padding": "batches",
-    "Pass": "loop",
-    "PeakMemory": "measure",
-    "Recipe": "recipes",
-    "Reviews": "reviews",
-    "SIZES": "sizes",
-    "SWITCHES": "recipes",
-    "Size": "sizes",
-    "Trained": "loop",
-    "Training": "loop",
-    "WAYS": "batches",
-    "accuracy": "loop",
-    "changed": "recipes",
-    "formats": "precision",
-    "load_tokens": "token_file",
-    "loader": "batches",
-    "loader_of": "loop",
-    "made_up": "reviews",
-    "make_batch": "batches",
-    "matmul_peak": "measure",
-    "one_pass": "loop",
-    "padding": "batches",
-    "reason_to_skip": "skipping",
-    "recipe": "recipes",
-    "run": "ladder",
-    "save_tokens": "token_file",
-    "size": "sizes",
-    "step_flop": "measure",
-    "tokenised": "reviews",
-    "train": "loop",
-}
+if TYPE_CHECKING:
+    from rankbook.speed.batches import WAYS, Batch, Order, Padding, loader, make_batch, padding
+    from rankbook.speed.epochs import Trained, accuracy, train
+    from rankbook.speed.ladder import run
+    from rankbook.speed.loop import Pass, Training, loader_of, one_pass
+    from rankbook.speed.measure import PeakMemory, matmul_peak, step_flop
+    from rankbook.speed.number_formats import formats
+    from rankbook.speed.recipes import LADDER, SWITCHES, Recipe, changed, recipe
+    from rankbook.speed.reviews import Reviews, synthetic
+    from rankbook.speed.sizes import SIZES, Size, size
+    from rankbook.speed.skipping import reason_to_skip
+    from rankbook.speed.token_file import load_tokens, save_tokens
+    from rankbook.speed.tokenising import tokenised
 
-__all__ = [*_LATER]
-__getattr__ = later(__name__, _LATER)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -1,14 +1,15 @@
 """Texts of uneven length as batches: three ways to pad them, and one that does not."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from rankbook.models.classifier import ClassifierConfig
 from rankbook.speed.reviews import Reviews
@@ -74,15 +75,16 @@ class Batch:
 
     def rows(self, rows: range | list[int]) -> "Batch":
         """Some of the rows as a batch of the same kind; cheap on the host, slow on a GPU."""
-        rows = torch.tensor(rows)
-        labels, samples = self.labels[rows], self.samples[rows]
+        index = torch.tensor(rows)
+        labels, samples = self.labels[index], self.samples[index]
         if self.offsets is None:
-            ids, mask = self.ids[rows], self.mask[rows]
+            assert self.mask is not None  # a batch is padded or packed
+            ids, mask = self.ids[index], self.mask[index]
             return Batch(ids, labels, samples, self.longest, int(mask.sum()), mask)
         texts = self.ids.split(self.offsets.diff().tolist())
         return _packed([texts[row] for row in rows], labels, samples)
 
-    def _each(self, change) -> "Batch":
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         names = ("ids", "labels", "samples", "mask", "offsets")
         tensors = {name: getattr(self, name) for name in names}
         return replace(self, **{k: change(v) for k, v in tensors.items() if v is not None})
@@ -95,11 +97,10 @@ def make_batch(reviews: Reviews, samples: list[int], way: str, longest: int | No
     """
     _check_way(way)
     texts = [reviews.text(i) for i in samples]
-    samples = torch.tensor(samples)
-    labels = reviews.labels[samples]
+    index = torch.tensor(samples)
+    labels, lengths = reviews.labels[index], reviews.lengths[index]
     if way == "packed":
-        return _packed(texts, labels, samples)
-    lengths = reviews.lengths[samples]
+        return _packed(texts, labels, index)
     length = int(lengths.max())
     if way == "longest of all":
         length = int(reviews.lengths.max()) if longest is None else longest
@@ -107,7 +108,7 @@ def make_batch(reviews: Reviews, samples: list[int], way: str, longest: int | No
     ids = pad_sequence(texts, batch_first=True).long()
     ids = torch.nn.functional.pad(ids, (0, length - ids.shape[1]))
     mask = torch.arange(length) < lengths[:, None]
-    return Batch(ids, labels, samples, length, int(lengths.sum()), mask)
+    return Batch(ids, labels, index, length, int(lengths.sum()), mask)
 
 
 def _packed(texts: list[Tensor], labels: Tensor, samples: Tensor) -> Batch:
@@ -178,7 +179,8 @@ def loader(
     order = Order(reviews.lengths, way, batch, seed, shuffle)
     longest = int(reviews.lengths.max())
     return DataLoader(
-        range(len(reviews)),  # the samples are their own numbers; collating makes the batch
+        # the samples are their own numbers; collating makes the batch
+        cast(Dataset, range(len(reviews))),
         batch_sampler=order,
         collate_fn=partial(_collate, reviews, way, longest),
         num_workers=workers,

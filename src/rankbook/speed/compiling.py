@@ -1,8 +1,9 @@
 """torch.compile of a classifier: modes, changing lengths, and how often it had to compile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from rankbook.speed.batches import Batch
 # Lengths and token counts differ from batch to batch. Left to itself, torch.compile makes the
 # first graph for one shape, and from the second shape on a graph with symbols. With dynamic=True
 # symbols are there from the start.
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "dynamic": {"dynamic": True},
     "reduce-overhead": {"mode": "reduce-overhead"},
@@ -22,13 +23,14 @@ OPTIONS = {
 GRAPH_TOKENS = 512  # a CUDA graph serves one shape: token counts are rounded up to this multiple
 
 
-def compiled(model: nn.Module, how: str | None) -> Callable:
+def compiled(model: nn.Module, how: str | None) -> nn.Module:
     """`model` itself if `how` is None, else `torch.compile` of it; it compiles when first called.
 
     how: "default", "dynamic", "reduce-overhead" (CUDA graphs: kernels recorded once for a shape,
-    then replayed) or "max-autotune" (without CUDA graphs: one factor at a time).
+    then replayed) or "max-autotune" (without CUDA graphs: one factor at a time). Raises KeyError
+    for another. Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
-    return model if how is None else torch.compile(model, **OPTIONS[how])
+    return model if how is None else cast(nn.Module, torch.compile(model, **OPTIONS[how]))
 
 
 @contextmanager

@@ -3,16 +3,18 @@
 import gc
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
 
 import torch
 
-from rankbook.speed.batches import Batch
+from rankbook.speed.batches import Batch, Order
 from rankbook.speed.compiling import graphs
-from rankbook.speed.loop import Pass, Training, loader_of, train
+from rankbook.speed.epochs import train
+from rankbook.speed.loop import Pass, Training, loader_of
 from rankbook.speed.measure import PeakMemory, matmul_peak, spread, state_bytes, step_flop
 from rankbook.speed.recipes import Recipe, changed
 from rankbook.speed.reviews import Reviews
-from rankbook.speed.runners import runner
+from rankbook.speed.runners import RUNNERS
 from rankbook.speed.sizes import Size
 from rankbook.speed.skipping import reason_to_skip
 
@@ -72,13 +74,19 @@ class _Row:
         self.training: Training | None = None
         self.first: Pass | None = None
         self.turns: list[Pass] = []
-        self.peaks: list[int] = []
+        self.peaks: list[int | None] = []
         self.graphs = self.recompiles = self.held = self._after_one = 0
         self.facts: dict = {}
 
     @property
     def runs(self) -> bool:
         return not (self.skipped or self.error)
+
+    @property
+    def warm_up(self) -> Pass:
+        """The first pass, of a row that runs and has had its turn."""
+        assert self.first is not None
+        return self.first
 
     def take_turn(self, turn: int) -> None:
         """One pass over the samples, in this turn's order."""
@@ -90,30 +98,23 @@ class _Row:
             self._or_say_why_not(lambda: self._train(splits, epochs, say))
 
     def _train(self, splits: dict[str, Reviews], epochs: int, say) -> None:
-        done = train(
-            self.recipe,
-            self.size,
-            splits,
-            epochs=epochs,
-            seed=self.seed,
-            device=self.device,
-            say=say,
-        )
+        done = train(self.recipe, self.size, splits, epochs=epochs, seed=self.seed,
+                     device=self.device, say=say)  # fmt: skip
         names = ("validation", "best_epoch", "test_last", "test_best")
         self.facts |= {name: getattr(done, name) for name in names}
 
     def _pass(self, turn: int) -> None:
-        fresh = self.training is None
-        if fresh:
-            outside = _allocated(self.device)
-            self.training = Training(self.recipe, self.size, self.device, seed=self.seed)
-        training = self.training
+        outside, training = _allocated(self.device), self.training
+        fresh = training is None
+        if training is None:
+            training = Training(self.recipe, self.size, self.device, seed=self.seed)
+            self.training = training
         _move(training, self.device)
         stream = loader_of(self.recipe, self.size, self.reviews, seed=self.seed)
-        stream.batch_sampler.set_epoch(turn)
+        cast(Order, stream.batch_sampler).set_epoch(turn)
         before = graphs()
         with PeakMemory(self.device) as memory:
-            done = runner(self.recipe.runner)(training, self._watched(stream))
+            done = RUNNERS[self.recipe.runner](training, self._watched(stream))
         training.optimizer.zero_grad()
         self.graphs += graphs() - before
         self.recompiles += graphs() - (self._after_one if fresh else before)
@@ -121,7 +122,7 @@ class _Row:
             self.first = done
             self.facts = {"weights": training.source}
             # what it keeps between its turns: on a GPU, recorded graphs keep some too
-            state = state_bytes(training)
+            state = state_bytes(training.model, training.optimizer)
             self.held = _allocated(self.device) - outside or sum(state.values())
         else:
             self.turns.append(done)
@@ -155,7 +156,7 @@ class _Row:
         """A line on the last pass."""
         if self.error:
             return self.error
-        done = self.turns[-1] if self.turns else self.first
+        done = (self.turns or [self.warm_up])[-1]
         what = f"round {turn} of {repeats}" if turn else "warm-up"
         return f"{self.recipe.name}: {what}, {done.seconds:.2f} s"
 
@@ -169,7 +170,8 @@ class _Row:
         return row | self._timed() | self.facts
 
     def _timed(self) -> dict:
-        done = self.turns or [self.first]
+        first = self.warm_up
+        done = self.turns or [first]
         times = spread(turn.seconds for turn in done)
         median = times["median"]
         flop = step_flop(self.size.model, self.reviews.lengths)
@@ -183,8 +185,8 @@ class _Row:
             "seconds": times,
             "samples_per_s": done[0].samples / median,
             "tokens_per_s": done[0].tokens / median,
-            "first_s": self.first.seconds,
-            "compile_s": max(0.0, self.first.seconds - median) if self.turns else None,
+            "first_s": first.seconds,
+            "compile_s": max(0.0, first.seconds - median) if self.turns else None,
             "graphs": self.graphs,
             "recompiles": self.recompiles,
             "peak_bytes": self._peak_bytes(),
@@ -192,7 +194,7 @@ class _Row:
             "flop_per_s": flop / median,
             "peak_flop_per_s": peak,
             "peak_share": flop / median / peak,
-            "losses": self.first.losses,
+            "losses": first.losses,
         }
 
     def _peak_bytes(self) -> int | None:
@@ -203,12 +205,12 @@ class _Row:
 def _finished(rows: list[dict], recipes: Sequence[Recipe]) -> list[dict]:
     """`rows` with what only all of them tell: the switch from the base, and the speed-up."""
     known = {recipe.name: recipe for recipe in recipes}
-    first = next((row for row in rows if "seconds" in row), None)
+    timed = [row for row in rows if "seconds" in row]
     for row in rows:
         base = known.get(row["base"])
         row["switch"] = changed(known[row["name"]], base) if base else {}
-        if "seconds" in row:
-            row["speed_up"] = row["samples_per_s"] / first["samples_per_s"]
+    for row in timed:
+        row["speed_up"] = row["samples_per_s"] / timed[0]["samples_per_s"]
     return rows
 
 

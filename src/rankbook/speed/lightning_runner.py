@@ -1,6 +1,7 @@
-"""A pass over the data under Lightning's Trainer, at the same settings as the plain loop.
+"""Training under Lightning's Trainer, at the same settings as the plain loop.
 
 What the Trainer does besides is switched on one by one: checkpoints, logs, determinism.
+Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
 """
 
 import logging
@@ -8,11 +9,11 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -25,9 +26,7 @@ from rankbook.speed.measure import now
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-    from rankbook.speed.loop import Pass, Training
-
-_PRECISIONS = {"float32": "32-true", "tf32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+_PLAIN = {"devices": 1, "enable_progress_bar": False, "enable_model_summary": False}
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def fit(
     checkpoint: bool = False,
     log_every: int = 0,
     deterministic: bool = False,
-    precision: str = "32-true",
+    precision: str | int = "32-true",
     accumulate: int = 1,
     device: torch.device | str = "cpu",
     shard: Callable[[nn.Module, "DeviceMesh"], None] | None = None,
@@ -82,31 +81,18 @@ def fit(
     with quiet(), _same_algorithms(), tempfile.TemporaryDirectory() as folder:
         module = _module(lightning, model, optimizer, log_every, shard)
         clock = _clock(lightning, device)
-        settings = {"devices": 1} | trainer_settings
-        trainer = lightning.Trainer(
-            accelerator=device.type,
-            max_epochs=epochs,
-            precision=precision,
-            accumulate_grad_batches=accumulate,
-            deterministic=deterministic,
-            logger=_logger(folder) if log_every else False,
-            log_every_n_steps=log_every or None,
-            enable_checkpointing=checkpoint,
-            default_root_dir=folder,
-            callbacks=[clock, *_saver(folder, checkpoint)],
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            **settings,
-        )
+        settings = {"accelerator": device.type, "max_epochs": epochs, "precision": precision}
+        settings |= {"accumulate_grad_batches": accumulate, "deterministic": deterministic}
+        settings |= {"logger": _logger(folder) if log_every else False}
+        settings |= {"log_every_n_steps": log_every or None, "default_root_dir": folder}
+        settings |= {"callbacks": [clock, *_saver(folder, checkpoint)]}
+        settings |= {"enable_checkpointing": checkpoint}
+        trainer = lightning.Trainer(**_PLAIN | settings | trainer_settings)
         model.train()  # the Trainer leaves modes as they are
         stream = _Counted(batches)
         start = time.perf_counter()
         trainer.fit(module, train_dataloaders=stream)
-        files = {
-            str(path.relative_to(folder)): path.stat().st_size
-            for path in sorted(Path(folder).rglob("*"))
-            if path.is_file()
-        }
+        files = _files(Path(folder))
     losses = torch.stack(module.losses).tolist()
     return Fitted(
         losses=losses,
@@ -119,27 +105,13 @@ def fit(
     )
 
 
-def one_pass(training: "Training", batches: Iterable[Batch]) -> "Pass":
-    """One pass of a recipe whose runner is "lightning": its model and optimizer, its settings."""
-    from rankbook.speed.loop import Pass
-
-    fitted = fit(
-        training.forward,
-        training.optimizer,
-        batches,
-        precision=_PRECISIONS[training.recipe.precision],
-        device=training.device,
-    )
-    return Pass(fitted.losses, fitted.seconds, fitted.samples, fitted.tokens, fitted.computed)
-
-
-def import_lightning():
-    """The package `lightning.pytorch`. Raises ImportError in one sentence where it is missing."""
+def import_lightning() -> Any:
+    """The package `lightning`. Raises ImportError in one sentence where it is missing."""
     try:
-        import lightning.pytorch
+        import lightning
     except ImportError as error:
         raise ImportError("Lightning is not installed; pip install lightning") from error
-    return lightning.pytorch
+    return lightning
 
 
 class _Counted:
@@ -157,7 +129,7 @@ class _Counted:
             yield batch
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(cast(Sized, self.batches))  # Lightning asks, and takes a TypeError for no length
 
 
 def _module(lightning, model: nn.Module, optimizer, log_every: int, shard):
@@ -198,6 +170,11 @@ def _clock(lightning, device: torch.device):
             self.end = now(device)
 
     return Clock()
+
+
+def _files(folder: Path) -> dict[str, int]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_size for path in found}
 
 
 def _logger(folder: str):

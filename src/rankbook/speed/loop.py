@@ -1,8 +1,7 @@
 """The plain training loop: it reads a recipe's switches, and each switch is one line of it."""
 
-import copy
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -12,18 +11,19 @@ from torch.utils.data import DataLoader
 from rankbook.speed import batches
 from rankbook.speed.batches import Batch
 from rankbook.speed.compiling import compiled, compiling, rounded
+from rankbook.speed.init_model import init_model
 from rankbook.speed.measure import now
 from rankbook.speed.precision import autocast, matmuls
 from rankbook.speed.recipes import Recipe
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import Size
-from rankbook.speed.start import started
 
 
 class Training:
-    """A model, its optimizer and its scaler, made as `recipe` says, from the seed's weights.
+    """A model on `device`, its optimizer and its scaler, made as `recipe` says.
 
-    `forward` is the model or its compiled form; `source` says where the weights come from.
+    size: of the model, with the plain recipe's rate. seed: of the first weights. `forward` is the
+    model or its compiled form; `source` says where the weights come from.
     `seen` and `right` count samples of a pass, if the bookkeeping is done in every step.
     """
 
@@ -31,7 +31,7 @@ class Training:
         self, recipe: Recipe, size: Size, device: torch.device | str = "cpu", *, seed: int = 0
     ):
         self.recipe, self.size, self.device = recipe, size, torch.device(device)
-        self.model, self.source = started(
+        self.model, self.source = init_model(
             size, seed, attention=recipe.attention, checkpointing=recipe.checkpointing
         )
         self.model.to(self.device)
@@ -41,10 +41,11 @@ class Training:
             self.model.parameters(), lr=recipe.rate(size), fused=recipe.fused or None
         )
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "fp16")
-        self.seen = self.right = 0
+        self.seen: int = 0
+        self.right: int | torch.Tensor = 0
 
     def step(self, batch: Batch) -> torch.Tensor:
-        """One optimizer step; the batch's mean loss before it, detached, on the device.
+        """One optimizer step; the batch's mean loss () before it, detached, on the device.
 
         Nothing here asks a GPU for a number, but for the scaler of fp16, which has to know whether
         a gradient overflowed. Microbatches weigh as many samples as they have, so that
@@ -55,7 +56,7 @@ class Training:
             self.model.train()
         with matmuls(self.recipe.precision), compiling():
             self.optimizer.zero_grad()
-            total = 0.0
+            total = torch.zeros((), device=self.device)
             for part in self._microbatches(batch):
                 loss, logits = self.forward_pass(part)
                 loss = loss * (len(part) / len(batch))
@@ -72,7 +73,7 @@ class Training:
         return total
 
     def forward_pass(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of `batch`, on the device: the mean cross entropy, and the logits, in 32 bits."""
+        """Of `batch`, on the device: mean cross entropy (), logits (rows, classes), in 32 bits."""
         with autocast(self.recipe.precision, self.device):
             logits = self.forward(*batch.inputs)[: len(batch)].float()
         return F.cross_entropy(logits, batch.labels), logits
@@ -130,75 +131,3 @@ def loader_of(recipe: Recipe, size: Size, reviews: Reviews, *, seed: int = 0) ->
         workers=recipe.workers,
         pin_memory=recipe.pinned,
     )
-
-
-@torch.no_grad()
-def accuracy(training: Training, reviews: Reviews) -> float:
-    """The share of `reviews` that the model gets right, from 0 to 1; none is left out.
-
-    In evaluation mode throughout, in training mode after. Batches hold reviews of like length.
-    """
-    stream = batches.loader(reviews, "bucketed", 4 * training.size.batch, shuffle=False)
-    right = torch.zeros((), dtype=torch.int64, device=training.device)
-    training.model.eval()
-    with matmuls(training.recipe.precision):
-        for batch in stream:
-            batch = batch.to(training.device)
-            with autocast(training.recipe.precision, training.device):
-                logits = training.model(*batch.inputs)
-            right += (logits.argmax(dim=1) == batch.labels).sum()
-    training.model.train()
-    return right.item() / len(reviews)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What `train` gives: the loss of every step; the `validation` accuracy after each epoch; the
-    `best_epoch` by it, from 0; the test accuracy after the last epoch, and of the best epoch;
-    the `seconds` of the training alone."""
-
-    losses: list[float]
-    validation: list[float]
-    best_epoch: int
-    test_last: float
-    test_best: float
-    seconds: float
-
-
-def train(
-    recipe: Recipe,
-    size: Size,
-    reviews: dict[str, Reviews],
-    *,
-    epochs: int | None = None,
-    steps: int | None = None,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-    say: Callable[[str], None] | None = None,
-) -> Trained:
-    """Train for `epochs`, the size's if None, each of `steps` steps at most, the whole if None.
-
-    reviews: "train", "validation" and "test". `seed` gives the weights, the order and, as this
-    process's seed, the dropout. `say` takes a line after each epoch.
-    """
-    from rankbook.speed.runners import runner  # which imports this file
-
-    training = Training(recipe, size, device, seed=seed)
-    stream = loader_of(recipe, size, reviews["train"], seed=seed)
-    run, losses, validation, seconds = runner(recipe.runner), [], [], 0.0
-    torch.manual_seed(seed)  # after the model, whose layers draw numbers that are not used
-    for epoch in range(epochs or size.epochs):
-        stream.batch_sampler.set_epoch(epoch)
-        done = run(training, itertools.islice(stream, steps))
-        losses += done.losses
-        seconds += done.seconds
-        validation.append(accuracy(training, reviews["validation"]))
-        if validation[-1] == max(validation) and validation.count(validation[-1]) == 1:
-            # a copy: the model's own tensors will change with the next step
-            best, best_epoch = copy.deepcopy(training.model.state_dict()), epoch
-        if say:
-            say(f"epoch {epoch + 1}: loss {done.losses[-1]:.3f}, validation {validation[-1]:.4f}")
-    test_last = accuracy(training, reviews["test"])
-    training.model.load_state_dict(best)
-    test_best = accuracy(training, reviews["test"])
-    return Trained(losses, validation, best_epoch, test_last, test_best, seconds)

@@ -1,16 +1,15 @@
-"""Film reviews as token ids, made once: flat, so that 50,000 of them are a few large arrays."""
+"""Film reviews as token ids: flat, so that 50,000 of them are a few large arrays."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from rankbook.data import distilbert_tokenizer, embedded, imdb
+from rankbook.data import embedded
 from rankbook.speed.sizes import Size
 
-AT_A_TIME = 1000  # texts to tokenise: as Python's numbers, all 50,000 would take half a gigabyte
-CLS, SEP, FIRST_WORD = 2, 3, 5  # the ids that `made_up` uses, as in this book's own vocabulary
+CLS, SEP, FIRST_WORD = 2, 3, 5  # the ids that `synthetic` uses, as in this book's own vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,54 +60,13 @@ class Reviews:
         )
 
 
-def tokenised(size: Size) -> dict[str, Reviews]:
-    """IMDB's splits "train", "validation" and "test", the first rows of each, for `size`.
-
-    Texts are as `rankbook.data.imdb` gives them, with their ``<br />``; ids begin with [CLS], end
-    with [SEP], and are cut at the size's max_length. What was made of the files of
-    ``$RANKBOOK_DATA`` is kept in ``$RANKBOOK_CACHE``, and read again without tokenizing.
-
-    Raises ImportError without ``datasets`` and ``transformers``, ValueError if there are fewer
-    rows or the vocabulary is larger than the model's, and what `rankbook.data.imdb` raises.
-    """
-    from rankbook.speed import token_file  # it imports this module
-
-    return token_file.kept(size) or token_file.keep(_tokenise(size), size)
-
-
-def _tokenise(size: Size) -> dict[str, Reviews]:
-    tokenizer, texts = distilbert_tokenizer(), imdb()
-    source = f"{texts.source}\n{tokenizer.source}"
-    if len(tokenizer) > size.model.vocab_size:
-        raise ValueError(
-            f"the tokenizer has a vocabulary of {len(tokenizer)}, and the model one of "
-            f"{size.model.vocab_size}; make the model's as large"
-        )
-    splits = {}
-    for name, count in size.splits.items():
-        if count > len(texts[name]):
-            raise ValueError(f"IMDB's split {name} has {len(texts[name])} reviews, not {count}")
-        rows = texts[name].select(range(count))
-        ids = _ids(tokenizer, rows, size.max_length)
-        splits[name] = Reviews.of(ids, rows["label"][:], len(tokenizer), source)
-    return splits
-
-
-def _ids(tokenizer, rows, max_length: int) -> Iterator[Tensor]:
-    """The ids of each text, cut at `max_length`."""
-    for start in range(0, len(rows), AT_A_TIME):
-        texts = rows[start : start + AT_A_TIME]["text"]
-        for ids in tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]:
-            yield torch.tensor(ids, dtype=torch.int32)
-
-
-def made_up(count: int, size: Size, seed: int = 0) -> Reviews:
+def synthetic(count: int, size: Size, seed: int = 0) -> Reviews:
     """Reviews of random ids, of IMDB's lengths, without tokenizer and files: for tests.
 
     Labels can be learnt: every tenth token, about, is one of two that tell them. The same for
     the same arguments on every machine.
     """
-    import numpy
+    import numpy  # which a machine with torch alone need not have
 
     generator = torch.Generator().manual_seed(seed)
     places = torch.rand(count, generator=generator).numpy()

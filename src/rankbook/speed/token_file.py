@@ -3,23 +3,19 @@
 The format is numpy's .npz, a zip of arrays: it needs no pickle, and has checksums.
 """
 
-import hashlib
 import json
 import zipfile
 import zlib
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
-from rankbook.data.sources import SHA256, Absent, announce, cache_folder, local_files
+from rankbook.core.atomic import write_atomic
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import Size
 
 FORMAT = 1
 ARRAYS = ("ids", "offsets", "labels")
-FOLDERS = ("imdb", "distilbert-vocab")
 
 
 def save_tokens(splits: dict[str, Reviews], size: Size, path: str | Path) -> None:
@@ -38,11 +34,9 @@ def save_tokens(splits: dict[str, Reviews], size: Size, path: str | Path) -> Non
         for name, reviews in splits.items()
         for array in ARRAYS
     }
+    arrays["about"] = numpy.array(json.dumps(about))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=path.parent) as own:  # others see the whole file or none
-        new = Path(own, "tokens.npz")
-        numpy.savez_compressed(new, about=numpy.array(json.dumps(about)), **arrays)
-        new.replace(path)
+    write_atomic(path, lambda file: numpy.savez_compressed(file, **arrays))
 
 
 def load_tokens(path: str | Path, size: Size) -> dict[str, Reviews]:
@@ -94,41 +88,3 @@ def _read(path: Path) -> tuple[dict, dict[str, Reviews]]:
                 raise ValueError("the arrays do not belong together")
             splits[name] = Reviews(ids, offsets, labels, about["vocabulary"], about["source"])
     return about, splits
-
-
-def kept(size: Size) -> dict[str, Reviews] | None:
-    """The splits that `keep` kept for `size`; None without, or if the file is damaged."""
-    path = _path(size)
-    if path is None or not path.is_file():
-        return None
-    try:
-        splits = load_tokens(path, size)
-    except ValueError:
-        return None  # it is made again
-    for line in splits["train"].source.splitlines():
-        announce(line)
-    return splits
-
-
-def keep(splits: dict[str, Reviews], size: Size) -> dict[str, Reviews]:
-    """Keep `splits` for the next time, if they are of files whose content is known; return them.
-
-    A folder that cannot be written to is no error: the next time takes as long as this one.
-    """
-    if path := _path(size):
-        with suppress(OSError):
-            save_tokens(splits, size, path)
-    return splits
-
-
-def _path(size: Size) -> Path | None:
-    """A name made of all that decides on the ids; None if the texts are not the known files."""
-    try:
-        for folder in FOLDERS:
-            local_files(folder)  # checks the files' sums
-    except Absent:
-        return None
-    sums = [SHA256[name] for name in sorted(SHA256) if name.split("/")[0] in FOLDERS]
-    decides = repr((FORMAT, sums, size.max_length, size.splits))
-    name = hashlib.sha256(decides.encode()).hexdigest()[:24]
-    return cache_folder() / f"imdb-{name}.npz"

@@ -1,35 +1,21 @@
 """Training: batches of a long text, one step, token-weighted losses, checkpoints."""
 
-from rankbook.later import later
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
 
 # imported when asked for, as in rankbook.parallel: some need torch's pipelining, which is slow
-_LATER = {
-    "windows": "batches",
-    "batchify": "batches",
-    "count_batches": "batches",
-    "evaluate": "loop",
-    "get_batch": "batches",
-    "learning_rate": "loop",
-    "load_checkpoint": "checkpoint",
-    "mean_loss": "metrics",
-    "perplexity": "metrics",
-    "save_checkpoint": "checkpoint",
-    "seed_step": "loop",
-    "token_loss": "loss",
-    "train_step": "loop",
-    "training_batch": "batches",
-    "unigram_loss": "metrics",
-    "Turn": "turns",
-    "WAYS": "uneven",
-    "lockstep": "turns",
-    "train_uneven": "uneven",
-    "uneven_reference": "uneven",
-    "weigh_inputs": "uneven",
-}
+if TYPE_CHECKING:
+    from rankbook.training.batches import (
+        batchify,
+        count_batches,
+        get_batch,
+        training_batch,
+        windows,
+    )
+    from rankbook.training.loop import evaluate, learning_rate, seed_step, train_step
+    from rankbook.training.metrics import mean_loss, perplexity, unigram_loss
+    from rankbook.training.microsteps import Microstep, equal_steps
+    from rankbook.training.uneven import WAYS, train_uneven, uneven_reference, weigh_inputs
 
-__all__ = [*_LATER]
-__getattr__ = later(__name__, _LATER)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, __file__)

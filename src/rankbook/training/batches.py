@@ -33,14 +33,17 @@ def get_batch(source: torch.Tensor, start: int, length: int) -> tuple[torch.Tens
 
 
 def count_batches(source: torch.Tensor, length: int) -> int:
-    """How many windows predict every column of `source` but the first, once; also the last part."""
+    """How many windows of `length` predict every column of `source` but the first, once.
+
+    The last one may be shorter.
+    """
     return -(-(source.shape[1] - 1) // length)
 
 
 def windows(
     source: torch.Tensor, length: int, limit: int | None = None
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """All windows of `source`, or the first `limit`, each as `get_batch` gives it."""
+    """All windows of `length` in `source`, or the first `limit`, each as `get_batch` gives it."""
     for index in range(min(count_batches(source, length), limit or source.shape[1])):
         yield get_batch(source, index * length, length)
 
@@ -48,7 +51,9 @@ def windows(
 def training_batch(
     source: torch.Tensor, step: int, length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The window of optimizer step `step` (from 0): whole windows only, again and again.
+    """The window of `source` (rows, columns) for optimizer step `step`, from 0.
+
+    Whole windows of `length` only, again and again.
 
     Where the data stand is a function of the step alone: a resumed run has nothing to restore.
     Raises ValueError if there is no whole window.

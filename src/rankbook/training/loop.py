@@ -20,7 +20,8 @@ def train_step(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step on the whole batch, of which each replica takes its share; on all ranks.
 
-    tokens, targets: (batch, length), the same on all ranks. Returns the loss before the step and
+    tokens, targets: (batch, length), the same on all ranks. max_norm: that of the gradient, for
+    `optimizer`, which holds the parameters of `pipeline`. Returns the loss before the step and
     the norm of the whole model's gradient before clipping: scalars, the same on all ranks.
     Raises ValueError, on all ranks alike, if the batch does not suit the plan.
     """
@@ -55,7 +56,7 @@ def evaluate(pipeline: Pipeline, batches: Iterable[tuple[torch.Tensor, torch.Ten
 
 
 def learning_rate(step: int, peak: float, warm_up: int) -> float:
-    """The rate of optimizer step `step` (from 0): up in a line, then down as 1 / sqrt(step).
+    """The rate of optimizer step `step` (from 0): `warm_up` steps up, then down as 1 / sqrt(step).
 
     It does not ask for how many steps there will be, so a run can be made longer later. Source:
     https://arxiv.org/abs/1706.03762, section 5.3, with `peak` as the highest rate.
@@ -64,7 +65,7 @@ def learning_rate(step: int, peak: float, warm_up: int) -> float:
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Make this rank's random numbers (dropout) of `step` a function of these three.
+    """Make this rank's random numbers (dropout) a function of `seed`, `step` and `rank`.
 
     So a resumed run draws what an uninterrupted one would, and no generator has to be saved.
     """

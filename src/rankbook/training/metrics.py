@@ -33,7 +33,7 @@ def perplexity(loss: float) -> float:
 def unigram_loss(train: torch.Tensor, ids: torch.Tensor, vocab_size: int) -> float:
     """The mean loss on `ids` (1-D), in nats, of a model that knows only how often a token occurs.
 
-    It counts the tokens of `train` (1-D), and each of the vocabulary once more, so that none is
+    It counts the tokens of `train` (1-D), and each of the `vocab_size` once more, so that none is
     impossible (Laplace's rule). A language model that does not beat it has learnt no context.
     """
     counts = torch.bincount(train.flatten(), minlength=vocab_size).double() + 1

@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging
 
-from rankbook.data.in_step import IGNORED, InStep
+from rankbook.data.equal_steps import IGNORED, EqualStepsLoader
 
 
-class Lines:
+class LineCollator:
     """Makes batches of lines: ids and labels, (samples, tokens), padded with the label -100.
 
     tokenizer: one of transformers. length: tokens of a sample at most. fixed: pad to `length`,
@@ -52,7 +52,7 @@ class Listener(Protocol):
         """What Trainer logs, after optimizer step `step`."""
 
     def ended(self, epoch: int, samples: int) -> None:
-        """The lines were read once more; all ranks together had `samples`."""
+        """The lines were read in `epoch`, from 0; all ranks together had `samples`."""
 
 
 class LinesTrainer(Trainer):
@@ -67,27 +67,32 @@ class LinesTrainer(Trainer):
     ``eval_loss`` is a mean over batches.
     """
 
-    def __init__(self, *args, way: str = "shares", told: Listener | None = None, **kwargs):
+    def __init__(self, *args, way: str = "shares", listener: Listener | None = None, **kwargs):
         super().__init__(*args, compute_loss_func=_token_mean, **kwargs)
-        self.way, self.told = way, told
+        self.way, self.listener = way, listener
         self.remove_callback(PrinterCallback)
-        if told:
-            self.add_callback(_Teller(told))
+        if listener:
+            self.add_callback(_Tell(listener))
 
-    def get_train_dataloader(self) -> InStep:
+    # Trainer goes through it, and asks for no more
+    def get_train_dataloader(self) -> EqualStepsLoader:  # pyrefly: ignore[bad-override]
         """The batches of this rank, with no end; `max_steps` has to say when it is enough."""
         if self.way == "first":
             loader = super().get_train_dataloader()
         else:  # without accelerator.prepare
             loader = self._loader(self.train_dataset, self._train_batch_size)
-        ended = self.told.ended if self.told else lambda epoch, samples: None
-        return InStep(loader, self.args.device, ended)
+        ended = self.listener.ended if self.listener else lambda epoch, samples: None
+        return EqualStepsLoader(loader, self.args.device, ended)
 
     @torch.no_grad()
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval") -> dict:
-        """The mean loss of a token over `eval_dataset`, whose lines the ranks share."""
+        """The mean loss of a token, in nats, over `eval_dataset`, whose lines the ranks share.
+
+        Returns {"<metric_key_prefix>_loss": loss}; `ignore_keys` is Trainer's, and not used.
+        """
         loader = self._loader(eval_dataset or self.eval_dataset, self.args.eval_batch_size)
         sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)
+        assert self.model is not None, "Trainer has made one by now"
         self.model.eval()
         for batch in loader:
             batch = self._prepare_inputs(batch)
@@ -113,12 +118,15 @@ class LinesTrainer(Trainer):
         )
 
 
-class _Teller(TrainerCallback):
-    def __init__(self, told: Listener):
-        self.told = told
+class _Tell(TrainerCallback):
+    def __init__(self, listener: Listener):
+        self.listener = listener
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_log |= state.global_step >= state.max_steps  # the last one, in any case
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        self.told.take(state.global_step, logs or {})
+        self.listener.take(state.global_step, logs or {})
 
 
 def _token_mean(outputs, labels, num_items_in_batch) -> torch.Tensor:

@@ -1,11 +1,12 @@
 """Training where ranks have different numbers of batches: five ways, and what each should give.
 
-Without any of them, the ranks with more batches wait in an all_reduce for those with fewer.
+Without any of them, the ranks with more batches wait in an all_reduce for those with fewer. Source
+of Join: https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.distributed as dist
@@ -14,15 +15,15 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from rankbook.parallel.placement import group_device
-from rankbook.training.turns import lockstep
+from rankbook.core.placement import group_device
+from rankbook.training.microsteps import equal_steps
 
 WAYS = ("join", "join-remaining", "has-data", "drop", "pad")
 Batch = tuple[torch.Tensor, torch.Tensor]
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-class Passed(NamedTuple):
+class UnevenEpoch(NamedTuple):
     """What a rank trained on, the numbers of its batches in order, and the seconds of all ranks."""
 
     took: list[int]
@@ -36,13 +37,14 @@ def train_uneven(
     loss: Loss,
     how: str = "join",
     group: dist.ProcessGroup | None = None,
-) -> Passed:
+) -> UnevenEpoch:
     """Train `model` once over this rank's `batches`, one of the `WAYS`; on all ranks of `group`.
 
     how: "join" and "join-remaining" are DDP in Join, with the gradient divided by all ranks or by
-    those that have inputs left; "has-data" is `lockstep`; with "drop" all stop with the shortest;
-    with "pad" a rank begins again with its first batch until the longest is done.
-    model: with the same values on all ranks; DDP is put around it here. loss: the mean over the
+    those that have inputs left; "has-data" is `equal_steps`; with "drop" all stop with the
+    shortest; with "pad" a rank begins again with its first batch until the longest is done.
+    model: with the same values on all ranks; DDP is put around it here. optimizer: of its
+    parameters. loss: the mean over the
     samples of a batch. Raises ValueError, on all ranks, for an unknown way, or a rank without
     batches where the way cannot do without.
     """
@@ -55,7 +57,7 @@ def train_uneven(
     dist.barrier(group)
     start = time.perf_counter()
     if how == "has-data":
-        for (inputs, targets), scale, _ in lockstep(batches, group=group):
+        for (inputs, targets), scale, _ in equal_steps(batches, group=group):
             _step(ddp, optimizer, lambda x, y, s=scale: loss(x, y) * s, inputs, targets)
     elif how.startswith("join"):
         with Join([ddp], divide_by_initial_world_size=how == "join"):
@@ -65,7 +67,7 @@ def train_uneven(
         for number in took:
             _step(ddp, optimizer, loss, *batches[number])
     dist.barrier(group)
-    return Passed(took, time.perf_counter() - start)
+    return UnevenEpoch(took, time.perf_counter() - start)
 
 
 def uneven_reference(
@@ -87,11 +89,11 @@ def uneven_reference(
     for step in range(max(map(len, turns))):
         now = [shard[step] for shard in turns if step < len(shard)]
         optimizer.zero_grad()
-        total = sum(
+        losses = (
             factor * loss(model(inputs), targets)
             for factor, (inputs, targets) in zip(_factors(now, len(shards), how), now, strict=True)
         )
-        total.backward()
+        cast(torch.Tensor, sum(losses)).backward()
         optimizer.step()
 
 

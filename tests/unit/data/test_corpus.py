@@ -122,6 +122,7 @@ print(len(text.vocab), int(text.train.sum()), len(text.valid), len(text.test))
 """
 
 
+@pytest.mark.slow
 def test_ranks_that_start_together_agree_and_leave_one_file(small_data, tmp_path):
     big = "\n".join(f" word{i} word{i % 7} . " for i in range(30_000))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

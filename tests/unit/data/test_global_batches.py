@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import Dataset
 
-from rankbook.data import seen
+from rankbook.data import audit_samples
 from rankbook.data.global_batches import GlobalBatches, load_shares, position
 
 SETTINGS = settings(deadline=None, database=None, max_examples=100)
@@ -41,7 +41,7 @@ def test_every_sample_once_an_epoch_through_any_chain_of_worlds(samples, batch, 
     assert not steps or place == end
     per_epoch = GlobalBatches(samples, batch).per_epoch
     for first in range(0, len(whole) - per_epoch + 1, per_epoch):
-        assert seen(whole[first : first + per_epoch], samples).exactly_once
+        assert audit_samples(whole[first : first + per_epoch], samples).exactly_once
 
 
 @SETTINGS

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from rankbook.data import Reader, ShardedLines, read_by, signed
+from rankbook.data import Reader, ShardedLines, collate_with_reader, samples_by_reader
 from rankbook.data.blocks import COMPRESSED, blocks_per_reader, bounds, lines_from
 
 SETTINGS = settings(
@@ -234,11 +234,11 @@ def test_workers_that_stay_hear_of_the_epoch(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     lines = ShardedLines(numbers(tmp_path / "lines.txt", 100), shuffle=True)
     options = {"batch_size": 4, "num_workers": 2, "persistent_workers": True}
-    loader = DataLoader(lines, collate_fn=signed, **options)
+    loader = DataLoader(lines, collate_fn=collate_with_reader, **options)
     for epoch in (0, 3):
         lines.set_epoch(epoch)
         wanted = {str(r): list(lines.iterate(r)) for r in readers(2, 2) if r.rank == 1}
-        assert read_by(loader) == wanted
+        assert samples_by_reader(loader) == wanted
 
 
 def test_workers_of_a_copy_hear_of_the_epoch(tmp_path):

@@ -12,7 +12,14 @@ from torchdata import nodes
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
-from rankbook.data import Reader, Seen, ShardedLines, read_by, seen, signed
+from rankbook.data import (
+    Reader,
+    SampleAudit,
+    ShardedLines,
+    audit_samples,
+    collate_with_reader,
+    samples_by_reader,
+)
 
 RANKS, BATCH = 2, 2
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
@@ -25,7 +32,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # t
 def audit(monkeypatch):
     """Return a function that reads a dataset on each rank in turn, and counts."""
 
-    def run(make, total, workers, loader=DataLoader, key=None, ranks=RANKS, **options) -> Seen:
+    def run(
+        make, total, workers, loader=DataLoader, key=None, ranks=RANKS, **options
+    ) -> SampleAudit:
         by_reader = {}
         monkeypatch.setenv("WORLD_SIZE", str(ranks))
         for rank in range(ranks):
@@ -33,19 +42,25 @@ def audit(monkeypatch):
             made = make(rank)
             if isinstance(made, torch.utils.data.Sampler):
                 made, options["sampler"] = range(total), made
-            each = loader(made, batch_size=BATCH, num_workers=workers, collate_fn=signed, **options)
-            by_reader |= read_by(each, key)
-        return seen(by_reader, total)
+            each = loader(
+                made,
+                batch_size=BATCH,
+                num_workers=workers,
+                collate_fn=collate_with_reader,
+                **options,
+            )
+            by_reader |= samples_by_reader(each, key)
+        return audit_samples(by_reader, total)
 
     return run
 
 
-def counts(audit: Seen) -> tuple[int, int, int, int, int]:
+def counts(audit: SampleAudit) -> tuple[int, int, int, int, int]:
     """Once, twice, more often, never; and what is not in the set."""
     return audit.once, audit.twice, audit.more, audit.never, audit.extra
 
 
-def per_rank(audit: Seen) -> list[int]:
+def per_rank(audit: SampleAudit) -> list[int]:
     """How many samples each rank read."""
     ranks = {name.split(",")[0] for name in audit.by_reader}
     return [
@@ -59,7 +74,7 @@ def per_rank(audit: Seen) -> list[int]:
 @pytest.mark.parametrize("sampler", [DistributedSampler, StatefulDistributedSampler])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_samplers_pad_or_drop(audit, sampler, loader, workers, shuffle):
-    def sampled(size: int, drop_last: bool) -> Seen:
+    def sampled(size: int, drop_last: bool) -> SampleAudit:
         def make(rank):
             return sampler(range(size), RANKS, rank, shuffle=shuffle, drop_last=drop_last)
 
@@ -74,7 +89,7 @@ def test_samplers_pad_or_drop(audit, sampler, loader, workers, shuffle):
 
 
 def test_one_sample_for_four_ranks(audit):
-    def one(drop_last: bool) -> Seen:
+    def one(drop_last: bool) -> SampleAudit:
         def make(rank):
             return DistributedSampler(range(1), 4, rank, shuffle=False, drop_last=drop_last)
 
@@ -228,13 +243,13 @@ def test_datasets_iterable_without_the_split(audit, rows, shards):
 
 @SIZES
 def test_nodes_are_shared_out_at_their_source(size):
-    def audit_of(source, batch: int = BATCH, **options) -> Seen:
+    def audit_of(source, batch: int = BATCH, **options) -> SampleAudit:
         read = []
         for rank in range(RANKS):
             mapped = nodes.ParallelMapper(source(rank), lambda i: i, num_workers=2, method="thread")
             loader = nodes.Loader(nodes.Batcher(mapped, batch, **options))
             read.append([sample for made in loader for sample in made])
-        return seen(read, size)
+        return audit_samples(read, size)
 
     def sampled(rank):
         return nodes.SamplerWrapper(DistributedSampler(range(size), RANKS, rank, shuffle=False))
@@ -269,8 +284,14 @@ def test_samplers_resume_in_the_middle(workers, sampler):
         resumed.load_state_dict(first.state_dict())
         rest.append([sample for batch in resumed for sample in batch])
         again.append([sample for batch in loader(rank) for sample in batch])
-    assert seen([a + b for a, b in zip(before, rest, strict=True)], 12).exactly_once
-    assert counts(seen([a + b for a, b in zip(before, again, strict=True)], 12)) == (4, 8, 0, 0, 0)
+    assert audit_samples([a + b for a, b in zip(before, rest, strict=True)], 12).exactly_once
+    assert counts(audit_samples([a + b for a, b in zip(before, again, strict=True)], 12)) == (
+        4,
+        8,
+        0,
+        0,
+        0,
+    )
 
 
 def test_nodes_resume_in_the_middle():

@@ -86,6 +86,7 @@ def test_generated_labels_can_be_learnt_but_not_perfectly(generated):
     assert 0.85 < right < 0.98, right
 
 
+@pytest.mark.slow
 def test_embedded_vocabulary_knows_every_ascii_word():
     pieces = embedded.wordpieces()
     assert len(pieces) == len(set(pieces))

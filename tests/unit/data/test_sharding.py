@@ -4,7 +4,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from rankbook.data import Reader, gather_seen, read_by, seen, signed
+from rankbook.data import (
+    Reader,
+    audit_samples,
+    collate_with_reader,
+    gather_audit,
+    samples_by_reader,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +50,13 @@ def test_here(monkeypatch):
 def test_here_in_workers(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    loader = DataLoader(range(5), batch_size=1, num_workers=2, collate_fn=signed)
-    found = read_by(loader)
+    loader = DataLoader(range(5), batch_size=1, num_workers=2, collate_fn=collate_with_reader)
+    found = samples_by_reader(loader)
     assert found == {"rank 1, worker 0": [0, 2, 4], "rank 1, worker 1": [1, 3]}
 
 
 def test_seen():
-    audit = seen({"a": [0, 1, 2, 1], "b": [2, 1, "", ""]}, 5)
+    audit = audit_samples({"a": [0, 1, 2, 1], "b": [2, 1, "", ""]}, 5)
     assert (audit.once, audit.twice, audit.more, audit.never, audit.extra) == (1, 1, 1, 2, 2)
     assert [audit.which(times) for times in range(4)] == [[3, 4], [0], [2], [1]]
     assert audit.total == 5 and not audit.exactly_once
@@ -72,29 +78,29 @@ def test_seen():
     ],
 )
 def test_exactly_once(read, samples, right):
-    audit = seen(read, samples)
+    audit = audit_samples(read, samples)
     assert audit.exactly_once is right
     assert list(audit.by_reader) == ["rank 0", "rank 1"]
 
 
 def test_samples_that_cannot_be_told_apart():
     with pytest.raises(ValueError, match="some samples of the set are equal"):
-        seen([[]], ["a", "a"])
+        audit_samples([[]], ["a", "a"])
     for sample, kind in (({"id": 0}, "dict"), (torch.tensor(0), "Tensor"), ([0], "list")):
         with pytest.raises(TypeError, match=f"numbers or text, not {kind}"):
-            seen([[sample]], 1)
+            audit_samples([[sample]], 1)
 
 
 def test_reading_with_a_key():
-    loader = DataLoader([{"id": i} for i in range(3)], batch_size=2, collate_fn=signed)
-    assert read_by(loader, key=lambda sample: sample["id"]) == {"rank 0": [0, 1, 2]}
+    loader = DataLoader([{"id": i} for i in range(3)], batch_size=2, collate_fn=collate_with_reader)
+    assert samples_by_reader(loader, key=lambda sample: sample["id"]) == {"rank 0": [0, 1, 2]}
 
 
 def test_readers_are_in_the_order_of_their_numbers():
     batches = [(Reader(0, 1, worker, 12), [worker]) for worker in (10, 2, 1)]
-    assert [samples[0] for samples in read_by(batches).values()] == [1, 2, 10]
+    assert [samples[0] for samples in samples_by_reader(batches).values()] == [1, 2, 10]
 
 
 def test_gathering_in_one_process():
-    assert gather_seen(iter([0, 1]), 2).by_reader == {"rank 0": [0, 1]}
-    assert str(gather_seen({"me": [0]}, 2)) == "2 samples: 1 once, 0 twice, 1 never"
+    assert gather_audit(iter([0, 1]), 2).by_reader == {"rank 0": [0, 1]}
+    assert str(gather_audit({"me": [0]}, 2)) == "2 samples: 1 once, 0 twice, 1 never"

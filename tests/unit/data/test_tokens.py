@@ -68,7 +68,7 @@ def test_known_answers(text, tokens):
 
 @given(st.lists(st.text("ab<unk>", min_size=1, max_size=5)))
 def test_vocabulary_is_ordered_by_count_then_code_point(tokens):
-    vocab = Vocab.count([*tokens, "<unk>"])
+    vocab = Vocab.of([*tokens, "<unk>"])
     rest = list(vocab)[1:]
     assert vocab[0] == "<unk>"
     assert set(rest) == set(tokens) - {"<unk>"}
@@ -80,7 +80,7 @@ def test_vocabulary_is_ordered_by_count_then_code_point(tokens):
 
 
 def test_unknown_tokens_get_the_id_of_unk():
-    vocab = Vocab.count(["the", "cat", "the"])
+    vocab = Vocab.of(["the", "cat", "the"])
     assert list(vocab) == ["<unk>", "the", "cat"]
     assert vocab.encode("The CAT, the dog") == [1, 2, 0, 1, 0]
     assert vocab.id("<unk>") == 0

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.doctor import clock, data, disk, meeting
-from rankbook.doctor.finding import Asked
-from rankbook.faults.disk import CannotMount, SmallDisk
+from rankbook.doctor import all_nodes, clock, data, disk
+from rankbook.doctor.finding import Options
+from rankbook.testbed.faults.disk import CannotMount, SmallDisk
 
 
 def test_a_full_disk(tmp_path):
     try:
         with SmallDisk(tmp_path / "disk") as small:
-            found = {f.check: f for f in disk.findings(Asked(checkpoints=small.folder))}
+            found = {f.name: f for f in disk.findings(Options(checkpoints=small.folder))}
             assert not list(small.folder.iterdir())
     except CannotMount as error:
         pytest.skip(f"this process may mount nothing: {error}")
@@ -31,9 +31,20 @@ def test_a_good_disk_is_left_as_it_was(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path):
-    asked = Asked(checkpoints=tmp_path / "a" / "b")
-    assert next(disk.findings(asked)).level == "warning"
-    assert disk.lasting(asked.checkpoints) == tmp_path and not list(tmp_path.iterdir())
+    options = Options(checkpoints=tmp_path / "a" / "b")
+    assert next(disk.findings(options)).level == "warning"
+    assert disk.lasting(options.checkpoints) == tmp_path and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["file", "file/of/it"])
+def test_a_file_is_no_folder(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    found, *_ = disk.findings(Options(checkpoints=tmp_path / name))
+    assert (found.level, found.name) == ("problem", "folder")
+    assert found.says == (
+        f"{tmp_path}/file is a file, and checkpoints need a folder: what follows is about "
+        f"{tmp_path}; name another."
+    )
 
 
 def test_who_sees_the_folder(tmp_path):
@@ -45,13 +56,14 @@ def test_who_sees_the_folder(tmp_path):
 
 def test_data_that_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("RANKBOOK_DATA", str(tmp_path))
-    assert {f.level for f in data.findings(Asked())} == {"problem"}  # none of it: a wrong path
+    (found,) = data.findings(Options())  # none of it: a wrong path, said once
+    assert found.level == "problem"
     (tmp_path / "imdb").mkdir()
-    found = {f.value: f for f in data.findings(Asked())}
+    found = {f.value: f for f in data.findings(Options())}
     assert found["imdb"].level == "problem" and "half-present" in found["imdb"].says
     assert found["wikitext-2"].level == "warning"
     monkeypatch.delenv("RANKBOOK_DATA")
-    assert [f.level for f in data.findings(Asked())] == ["warning"]
+    assert [f.level for f in data.findings(Options())] == ["warning"]
 
 
 def test_the_clock_of_the_files(tmp_path):
@@ -76,7 +88,7 @@ def test_nodes_meet_and_compare_clocks(tmp_path):
 
     def node(name: str, off: float) -> None:
         folder = tmp_path / ".meeting"
-        clocks[name] = meeting.meet(folder, name, 3, 30, now=lambda: time.time() + off)
+        clocks[name] = all_nodes.meet(folder, name, 3, 30, now=lambda: time.time() + off)
 
     threads = [threading.Thread(target=node, args=(f"n{i}", 20.0 * (i == 3))) for i in (1, 2, 3)]
     for thread in threads:
@@ -87,12 +99,13 @@ def test_nodes_meet_and_compare_clocks(tmp_path):
     assert abs(clocks["n1"]["n2"].ahead) <= clocks["n1"]["n2"].error < 1
     assert abs(clocks["n1"]["n3"].ahead + 20) <= clocks["n1"]["n3"].error < 1
     assert abs(clocks["n3"]["n2"].ahead - 20) <= clocks["n3"]["n2"].error
-    shared, far = meeting.met(tmp_path, clocks["n1"], 3, 30)
-    assert shared.level == "ok" and far.level == "problem" and "n3's are 20.00 s" in far.says
+    shared, far = all_nodes.met(tmp_path, clocks["n1"], 3, 30)
+    assert shared.level == "ok" and far.level == "problem"
+    assert f"n3's are {-clocks['n1']['n3'].ahead:.2f} s apart" in far.says
 
 
 def test_a_node_that_nobody_meets(tmp_path):
     folder = tmp_path / ".meeting"
-    assert meeting.meet(folder, "n1", 2, 0.2) == {} and not folder.exists()
-    (alone,) = meeting.met(tmp_path, {}, 2, 0.2)
+    assert all_nodes.meet(folder, "n1", 2, 0.2) == {} and not folder.exists()
+    (alone,) = all_nodes.met(tmp_path, {}, 2, 0.2)
     assert alone.level == "problem" and "0 of 1 other nodes" in alone.says

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rankbook.doctor import environment, gpus, memory, versions
-from rankbook.faults.disk import CannotMount, SmallDisk
+from rankbook.testbed.faults.disk import CannotMount, SmallDisk
 
 ONE_GPU = {
     "name": "H100",
@@ -19,9 +19,9 @@ ONE_GPU = {
 }
 
 
-def seen(found, check):
-    """Level and sentence of the one finding of `check`."""
-    (one,) = [finding for finding in found if finding.check == check]
+def seen(found, name):
+    """Level and sentence of the one finding called `name`."""
+    (one,) = [finding for finding in found if finding.name == name]
     return one.level, one.says
 
 
@@ -61,6 +61,7 @@ def test_no_gpu():
     assert "allotted 8" in gpus.none_seen(False, {"SLURM_GPUS_ON_NODE": "8"}).says
 
 
+@pytest.mark.slow
 def test_gpus_are_asked_in_a_process_of_their_own(monkeypatch):
     """Here it answers, as any machine does that hides its GPUs: there are none."""
     command = [sys.executable, "-m", "rankbook.doctor.gpus"]
@@ -76,7 +77,7 @@ def test_gpus_of_a_node():
     found = list(gpus.judge(bad, True, {"SLURM_GPUS_ON_NODE": "4"}))
     assert "2 of 4 GPUs" in seen(found, "gpus")[1]
     assert seen(found, "peer access")[0] == "warning"
-    assert [f.level for f in found if f.check == "gpu"] == ["problem", "warning"]
+    assert [f.level for f in found if f.name == "gpu"] == ["problem", "warning"]
 
 
 def test_shared_memory(tmp_path):
@@ -119,7 +120,7 @@ def test_limits_that_are_set():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
-        found = list(environment.findings(environment.Asked()))
+        found = list(environment.findings(environment.Options()))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert seen(found, "open files") == (

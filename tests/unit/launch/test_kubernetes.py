@@ -10,7 +10,7 @@ import yaml
 from kubeflow.training import ApiClient
 from torch.distributed.run import config_from_args, parse_args
 
-from rankbook.programs.elastic_options import read
+from rankbook.programs.elastic.options import read
 
 MANIFEST = Path(__file__).resolve().parents[3] / "launch" / "kubernetes" / "elastic.yaml"
 

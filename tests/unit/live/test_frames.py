@@ -2,7 +2,7 @@
 
 from IPython.core.ultratb import FormattedTB
 
-from rankbook.live.ranks.frames import shorten
+from rankbook.live.failure.frames import shorten
 
 
 def frames_of(code: str) -> list[str]:

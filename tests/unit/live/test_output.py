@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbook.live.output import Item, Merger, label
+from rankbook.live.screen.output import Item, Merger, label
 
 
 class Clock:
@@ -117,3 +117,34 @@ def test_every_rank_keeps_its_order_and_loses_nothing(lines):
     m.flush(everything=True)
     for rank in range(4):
         assert [c for r, c in shown if rank in r] == [c for r, c in lines if r == rank]
+
+
+def test_what_waits_can_be_shortened():
+    shown = []
+    merger = Merger([0, 1], lambda ranks, item: shown.append((ranks, item.content)), window=60.0)
+    merger.add(0, "stdout", "".join(f"{i}\n" for i in range(10)))
+    merger.shorten(3)
+    merger.add(0, "stdout", "10\n11\n")
+    merger.shorten(3)
+    merger.finish(0)
+    merger.flush(everything=True)
+    assert shown[:3] == [({0}, "0"), ({0}, "1"), ({0}, "2")]
+    assert shown[3:] == [({0}, "... 9 more lines, which are not shown")]
+
+
+def test_showing_takes_turns():
+    """A flush that has no more time says so, and another one goes on where it ended."""
+    now, shown = iter(range(1000)), []
+    emit = lambda ranks, item: shown.append(item.content)  # noqa: E731
+    merger = Merger([0], emit, clock=lambda: float(next(now)))
+    merger.add(0, "stdout", "a\nb\nc\nd\n")
+    assert not merger.flush(seconds=1.5)
+    assert shown == ["a", "b"]
+    assert merger.flush(seconds=100.0)
+    assert shown == ["a", "b", "c", "d"]
+
+
+def test_nobody_to_merge_is_nothing_to_show():
+    """torchrun shows the output itself (`--tee`)."""
+    merger = Merger([], lambda ranks, item: None)
+    assert merger.flush(everything=True)

@@ -163,6 +163,7 @@ def test_checkpointing_keeps_less_and_gives_the_same(padded):
     torch.testing.assert_close(found, plain[1])
 
 
+@pytest.mark.slow
 def test_compiled_whole_without_a_break_in_the_graph(packed):
     model = large(Classifier(small(layers=1), attention="sdpa").initialise(5))
     expected = model(*packed)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from rankbook.models import TransformerConfig, TransformerLM, initialise, preset
+from rankbook.models.loss import token_loss
 from rankbook.parallel import cut, stage_module
-from rankbook.training.loss import token_loss
 
 WIKITEXT2 = 28_782  # entries of the vocabulary of its training text
 CPU = torch.device("cpu")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rankbook.parallel.timing import fit_alpha_beta
+from rankbook.parallel import fit_alpha_beta
 
 SIZES = torch.tensor([2**k for k in range(3, 25)])
 

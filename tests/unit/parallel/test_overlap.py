@@ -3,15 +3,15 @@
 import pytest
 from torch import nn
 
-from rankbook.parallel import Backward, OverlapRecorder
-from rankbook.parallel.overlap import Bucket, Ready
+from rankbook.parallel import BackwardPass, OverlapRecorder
+from rankbook.parallel.overlap import Bucket, ReadyGradient
 
 
-def backward(*buckets: tuple[float, float], computed=10.0, end=12.0) -> Backward:
+def backward(*buckets: tuple[float, float], computed=10.0, end=12.0) -> BackwardPass:
     """Of rank 0, from 2 on, with two gradients and the given buckets (start, end)."""
-    gradients = [Ready("b", 4, 5.0), Ready("a", 8, computed)]
+    gradients = [ReadyGradient("b", 4, 5.0), ReadyGradient("a", 8, computed)]
     buckets = [Bucket(i, ["b"], 4, *times) for i, times in enumerate(buckets)]
-    return Backward(0, 2.0, end, gradients, buckets)
+    return BackwardPass(0, 2.0, end, gradients, buckets)
 
 
 def test_span_and_computed():

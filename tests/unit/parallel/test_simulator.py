@@ -8,7 +8,7 @@ from torch.distributed.pipelining.schedules import Schedule1F1B, ScheduleGPipe
 from rankbook.parallel import (
     Durations,
     PipelinePlan,
-    Task,
+    PlannedAction,
     action_lists,
     bubble,
     schedule_names,
@@ -16,19 +16,19 @@ from rankbook.parallel import (
     simulate_lists,
     sweep,
 )
-from rankbook.parallel.tasks import _Notes
+from rankbook.parallel.planned_actions import _NotingStage
 
 
 def names(lists: dict, rank: int) -> list[str]:
-    return [task.name for action in lists[rank] for task in action]
+    return [action.name for joined in lists[rank] for action in joined]
 
 
-def in_order(*tasks: str) -> list[tuple[Task]]:
+def in_order(*names: str) -> list[tuple[PlannedAction]]:
     """Of names with one digit for the stage and one for the microbatch."""
-    return [(Task(int(name[0]), name[1], int(name[2])),) for name in tasks]
+    return [(PlannedAction(int(name[0]), name[1], int(name[2])),) for name in names]
 
 
-def unit(task: Task) -> float:
+def unit(action: PlannedAction) -> float:
     return 1.0
 
 
@@ -75,7 +75,7 @@ def test_lists_are_complete_and_can_be_run(name, ranks):
     assert list(lists) == list(range(ranks))
     for rank in range(ranks):
         done = {}
-        for stage, kind, microbatch in (task for action in lists[rank] for task in action):
+        for stage, kind, microbatch in (action for joined in lists[rank] for action in joined):
             done.setdefault((stage, microbatch), []).append(kind)
         every = {(s, m) for s in plan.stages_of(rank) for m in range(plan.microbatches)}
         assert done.keys() == every
@@ -94,7 +94,7 @@ def test_torchs_lists_of_single_stage_schedules():
 
     def torchs(cls, rank: int) -> list[str]:
         plan = PipelinePlan("1f1b", 3, 4)
-        order = cls(_Notes(plan, rank, rank), 4).pipeline_order[rank]
+        order = cls(_NotingStage(plan, rank, rank), 4).pipeline_order[rank]
         return [str(a) for a in order if a is not None and a.is_compute_op]
 
     gpipe, one = (action_lists(PipelinePlan(name, 3, 4)) for name in ("gpipe", "1f1b"))
@@ -116,10 +116,10 @@ def test_communication_by_hand():
 
 
 def test_what_is_done_together_is_sent_together():
-    pair = (Task(0, "F", 1), Task(2, "B", 0))
+    pair = (PlannedAction(0, "F", 1), PlannedAction(2, "B", 0))
     first = [*in_order("0F0", "2F0"), pair, *in_order("0B0", "2F1", "2B1", "0B1")]
     second = in_order("1F0", "1F1", "1B0", "1B1")
-    alone = [(task,) for action in first for task in action]
+    alone = [(action,) for joined in first for action in joined]
 
     def start_of_1f1(mine: list) -> float:
         timeline = simulate_lists({0: mine, 1: second}, unit)
@@ -136,6 +136,7 @@ def test_torch_leaves_all_of_stage_0s_backward_to_w():
     assert (took["1F0"], took["1I0"], took["1W0"]) == (0.5, 1, 1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["interleavedzb", "zbv"])
 def test_64_ranks_and_512_microbatches(name):
     timeline = simulate(PipelinePlan(name, 64, 512))

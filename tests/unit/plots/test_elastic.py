@@ -1,9 +1,9 @@
-"""The timeline of an elastic job: what is drawn and counted is what the events say."""
+"""The timeline of an elastic job, and its faults: what is drawn is what the events say."""
 
 import pytest
 
-from rankbook.plots.elastic import elastic_timeline
-from rankbook.plots.elastic_worlds import elastic_table, gaps, worlds
+from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
+from rankbook.plots.events import elastic_gaps, elastic_worlds
 
 
 def attempt(name: str, nodes: dict[str, int], start: float, steps: range) -> list[dict]:
@@ -27,6 +27,8 @@ RECORD = [
     *attempt("B", {"a": 1, "b": 2}, 15.0, range(4, 7)),  # 16, 17, 18
     *attempt("C", {"a": 1}, 25.0, range(5, 9)),  # 26 to 29
 ]
+
+
 FAULTS = [(12.5, "b", "joins"), (18.25, "b", "killed"), (19.0, "b", "mourned"), (40.0, "a", "late")]
 
 
@@ -35,8 +37,8 @@ def words(axes) -> list[str]:
 
 
 def test_worlds_and_gaps():
-    assert [world.size for world in worlds(reversed(RECORD))] == [1, 3, 1]
-    first, second = gaps(RECORD)
+    assert [world.size for world in elastic_worlds(reversed(RECORD))] == [1, 3, 1]
+    first, second = elastic_gaps(RECORD)
     assert (first.before, first.after, first.redone, first.seconds) == (1, 3, 0, 3.0)
     assert (second.before, second.after, second.redone, second.seconds) == (3, 1, 2, 8.0)
 
@@ -71,6 +73,31 @@ def test_workers_of_one_node_share_its_row():
 
 @pytest.mark.parametrize("events", [[], RECORD[:1]])
 def test_events_without_a_step(events):
-    for draw in (worlds, elastic_timeline):
+    for draw in (elastic_worlds, elastic_timeline):
         with pytest.raises(ValueError, match="no rank 0 finished a step"):
             draw(events)
+
+
+ROWS = [
+    {"processes": "warm", "fault": "worker_killed", "count": 20, "median": 2, "p10": 1, "p90": 4},
+    {"processes": "warm", "fault": "node_joins", "count": 9, "median": 3, "p10": 2, "p90": 5},
+    {"processes": "cold", "fault": "worker_killed", "count": 7, "median": 8, "p10": 6, "p90": 9},
+]
+
+
+def test_a_soak_has_a_line_a_fault_from_p10_to_p90():
+    figure = soak({"rows": ROWS})
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "worker killed (20)", "node joins (9)"]  # fmt: skip
+    spans = [tuple(line.get_xdata()) for line in axes.get_lines() if len(line.get_xdata()) == 2]
+    assert spans == [(1, 4), (2, 5), (6, 9)]
+    medians = [line.get_xdata()[0] for line in axes.get_lines() if len(line.get_xdata()) == 1]
+    assert medians == [2, 3, 8]
+    assert [text.get_text() for text in figure.legends[0].texts] == [
+        "warm processes", "cold processes"]  # fmt: skip
+
+
+def test_a_soak_without_rows_is_refused():
+    with pytest.raises(ValueError, match="no rows"):
+        soak({"rows": []})

@@ -1,4 +1,4 @@
-"""Tables of recorded results, and listings of code."""
+"""Tables, and the recorded results that fill them."""
 
 import json
 from pathlib import Path
@@ -6,33 +6,6 @@ from pathlib import Path
 from rankbook import plots
 
 ROOT = Path(__file__).resolve().parents[3]
-RESULT = {
-    "kind": "CPU",
-    "where": "2 CPU cores",
-    "libraries": {"torch": "2.13.0"},
-    "ranks": 2,
-    "backend": "gloo",
-    "when": "2026-01-31",
-    "fit": {"alpha_seconds": 4e-4, "beta_seconds_per_byte": 2e-9},
-}
-
-
-def test_a_row_for_a_result_and_one_for_what_is_missing():
-    table = plots.all_reduce_table([RESULT])
-    assert table.rows == [
-        ["2 CPU cores, torch 2.13.0", "2", "gloo", "400 µs", "0.50 GB/s", "2026-01-31"],
-        ["GPU", "", "", "", "", "not measured yet"],
-    ]
-
-
-def test_what_was_measured_is_not_called_missing():
-    table = plots.all_reduce_table([RESULT, RESULT | {"kind": "GPU", "where": "2 x H200"}])
-    assert "not measured" not in repr(table)
-
-
-def test_a_time_that_does_not_grow():
-    flat = RESULT | {"fit": {"alpha_seconds": 4e-4, "beta_seconds_per_byte": 0.0}}
-    assert plots.all_reduce_table([flat]).rows[0][4] == "not seen"
 
 
 def test_table_as_html_and_as_text():
@@ -67,11 +40,3 @@ def test_the_recorded_results_of_this_repository():
         assert all({"bytes", "median", "p10", "p90", "repeats"} <= row.keys()
                    for row in result["rows"])  # fmt: skip
     assert len(plots.all_reduce_table(results).rows) >= len(results)
-
-
-def test_listing_is_the_file_itself():
-    source = (ROOT / "src/rankbook/plots/results.py").read_text("utf-8")
-    shown = plots.listing(plots.recorded)
-    assert repr(shown) in source and repr(shown).startswith("def recorded(")
-    assert shown._repr_markdown_() == f"```python\n{shown!r}\n```"
-    assert "\n\nclass Table" in repr(plots.listing(plots.recorded, plots.Table))

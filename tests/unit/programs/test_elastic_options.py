@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from rankbook.data.global_batches import collate_share
-from rankbook.programs import elastic
-from rankbook.programs.elastic_options import read
-from rankbook.programs.elastic_run import shares_its_store
-from rankbook.programs.elastic_tasks import ToyData, Windows, make_task
+from rankbook.programs.elastic import run as elastic
+from rankbook.programs.elastic.options import read
+from rankbook.programs.elastic.tasks import ToyData, Windows, make_task
+from rankbook.programs.elastic.training import shares_its_store
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,13 @@ def test_batch_and_rate_for_three_ranks(line, batch, lr):
     assert found.batch == batch and found.lr == pytest.approx(lr)
 
 
+def test_a_pace_of_nothing_is_what_help_shows(capsys):
+    assert options("--pace 0").pace == options("").pace == 0
+    with pytest.raises(SystemExit):
+        options("--help")
+    assert "of a step, at least (0)" in capsys.readouterr().out
+
+
 def test_two_epochs_unless_it_says_how_long():
     assert (options("").epochs, options("").steps) == (2, None)
     assert (options("--steps 7").epochs, options("--steps 7").steps) == (None, 7)
@@ -54,7 +61,8 @@ def test_two_epochs_unless_it_says_how_long():
         ("--length 8", "--length is for text; add --model lm"),
         ("--events .", "--events . is a folder; name a file"),
         ("--dropout 1", "1 is no number from 0 to below 1"),
-        ("--pace 0", "argument --pace: 0 is no number above 0"),
+        ("--pace -1", "argument --pace: -1 is no number of 0 or more"),
+        ("--pace nan", "argument --pace: nan is no number of 0 or more"),
         ("--global-batch 0", "0 is no whole number of 1 or more"),
         ("--seed x", "argument --seed: invalid int value: 'x'"),
         ("--nproc-per-node 2", "unrecognized arguments: --nproc-per-node 2"),
@@ -112,21 +120,23 @@ def test_the_loss_of_each_sample(line):
 
 
 @pytest.mark.parametrize(
-    ("error", "why"),
+    ("error", "why", "more"),
     [
         (
             "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:4711. This "
             "is typically caused by a remote worker crashing. Check the logs.",
             "Connection closed by peer [127.0.0.1]:4711",
+            "More on this: rankbook symptom peer-closed (symptoms.html#peer-closed)\n",
         ),
         (
             "[/x/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 60000ms for recv "
             "operation to complete",
             "Timed out waiting 60000ms for recv operation to complete",
+            "More on this: rankbook symptom timed-out-waiting (symptoms.html#timed-out-waiting)\n",
         ),
     ],
 )
-def test_a_lost_rank_is_one_sentence_and_a_restart(error, why, tmp_path):
+def test_a_lost_rank_is_one_sentence_and_a_restart(error, why, more, tmp_path):
     def work() -> None:
         with (tmp_path / "said").open("w") as sys.stderr:
             elastic.lose(RuntimeError(error))
@@ -136,7 +146,7 @@ def test_a_lost_rank_is_one_sentence_and_a_restart(error, why, tmp_path):
     child.join(60)
     assert child.exitcode == 1
     said = f"elastic, rank 0: lost another rank before the first step: {why}\n"
-    assert (tmp_path / "said").read_text() == said
+    assert (tmp_path / "said").read_text() == said + more
 
 
 def test_another_error_is_not_taken_for_a_lost_rank():

@@ -1,8 +1,11 @@
 """Wrong options are one sentence; processes are shared out as the options say."""
 
+from pathlib import Path
+
 import pytest
 
-from rankbook.programs.pipe_ddp_options import check_same, deciding, make_plan, read
+from rankbook.programs.pipe_ddp.options import deciding, make_plan, read
+from rankbook.programs.resuming import check_same
 
 
 def plan(line: str, world_size: int):
@@ -17,6 +20,8 @@ def plan(line: str, world_size: int):
         ("", 1, ("interleaved1f1b", 1, 1, 2, 4)),
         ("", 2, ("1f1b", 2, 1, 2, 4)),
         ("--replicas 2", 2, ("interleaved1f1b", 1, 2, 2, 4)),
+        ("--stages 3 --replicas 2", 2, ("interleaved1f1b", 1, 2, 3, 4)),
+        ("--stages 1 --batch 48", 4, ("1f1b", 1, 4, 1, 4)),
         ("--stages 8", 4, ("interleaved1f1b", 4, 1, 8, 8)),
         ("--stages 4 --replicas 2", 4, ("interleaved1f1b", 2, 2, 4, 4)),
         ("--stages 4 --schedule zbv", 4, ("zbv", 2, 2, 4, 4)),
@@ -39,6 +44,15 @@ def test_plan(line, world_size, expected):
         ("--schedule pipedream", "argument --schedule: invalid choice: 'pipedream'"),
         ("--stage 2", "unrecognized arguments: --stage 2"),
         ("--resume", "--resume needs --checkpoint DIR"),
+        (
+            "--stages 3",
+            "--stages 3 suits no pipeline of several of 4 processes; use --stages 4, or "
+            "--replicas 4 for as many copies of the whole model",
+        ),
+        (
+            "--schedule zbv",
+            "--stages 2 suits no pipeline of several of 4 processes; use --stages 8",
+        ),
         ("--replicas 3", "--replicas 3 needs a multiple of 3 processes, not 4"),
         (
             "--schedule gpipe --stages 8",
@@ -57,7 +71,7 @@ def test_wrong_options_are_one_sentence(line, sentence):
 
 
 def test_a_run_goes_on_with_its_own_options():
-    options = read(["--lr", "0.5", "--checkpoint", "runs/a"])
-    check_same(options, deciding(read(["--lr", "0.5", "--stages", "4"])))
+    mine = deciding(read(["--lr", "0.5", "--checkpoint", "runs/a"]))
+    check_same(mine, deciding(read(["--lr", "0.5", "--stages", "4"])), Path("runs/a"))
     with pytest.raises(ValueError, match=r"--lr is 0.5, but the run in runs/a has 0.006; give"):
-        check_same(options, deciding(read([])))
+        check_same(mine, deciding(read([])), Path("runs/a"))

@@ -5,9 +5,13 @@ import json
 import pytest
 import torch
 
-from rankbook.programs import speed, speed_options, speed_record
+from rankbook.programs import ending
+from rankbook.programs.speed import options as speed_options
+from rankbook.programs.speed import record as speed_record
+from rankbook.programs.speed import run as speed
 from rankbook.speed.loop import Training
-from rankbook.speed.reviews import made_up
+from rankbook.speed.recipes import ladder
+from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import SIZES, size
 from rankbook.speed.token_file import save_tokens
 
@@ -24,13 +28,13 @@ def tiny(monkeypatch, tmp_path):
     for name in ("WORLD_SIZE", "RANK"):
         monkeypatch.delenv(name, raising=False)
     tokens = tmp_path / "tokens.npz"
-    splits = {name: made_up(count, small) for name, count in small.splits.items()}
+    splits = {name: synthetic(count, small) for name, count in small.splits.items()}
     save_tokens(splits, small, tokens)
 
     def fail(error, program):
         raise error
 
-    monkeypatch.setattr(speed, "fail", fail)
+    monkeypatch.setattr(ending, "fail", fail)
     yield tokens
     torch.set_num_threads(threads)
 
@@ -88,6 +92,14 @@ def test_what_ranks_cannot_do_is_one_sentence(line, sentence, two_ranks):
     assert sentence in sentence_of(line)
 
 
+def test_who_only_writes_tokens_times_no_recipe(monkeypatch, tmp_path):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    options = speed_options.read(["--save-tokens", str(tmp_path / "tokens.npz")])
+    assert (options.recipes, options.strategy, options.size.name) == ((), None, "cpu")
+    whole = speed_options.read(["--ladder", "full", "--batch", "6"])
+    assert len(whole.recipes) == len(ladder("full")) and whole.samples == 256 * 6
+
+
 def test_a_last_smaller_batch_has_to_be_shared_as_well(two_ranks):
     options = speed_options.read(["--recipe=4x batch", "--steps=5"])
     assert (options.samples, options.ranks, options.strategy) == (60, 2, "ddp")  # 48 and 12
@@ -108,6 +120,7 @@ def test_the_list_names_recipes_and_strategies(capsys):
         assert name in said
 
 
+@pytest.mark.slow
 def test_a_run_is_written_with_its_provenance(tiny, tmp_path, capsys):
     out = tmp_path / "out.json"
     line = (
@@ -141,7 +154,7 @@ def test_commands_are_kept_without_folders(monkeypatch):
     monkeypatch.setattr(
         "sys.argv", ["speed.py", "--recipe", "4x batch", "--out", "/some/where/a.json"]
     )
-    result = speed_record.record("what", torch.device("cpu"), [])
+    result = speed_record.record("what", torch.device("cpu"), []).as_dict()
     assert result["command"].endswith("speed --recipe '4x batch' --out a.json")
     assert "/" not in result["where"]
 

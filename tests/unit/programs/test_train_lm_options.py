@@ -1,9 +1,12 @@
 """Wrong options are one sentence; a batch is shared by all ranks."""
 
+import sys
+
 import pytest
 
-from rankbook.programs.train_lm_options import read
-from rankbook.programs.train_lm_trainer import check_same
+from rankbook.programs.train_lm_trainer.model import load
+from rankbook.programs.train_lm_trainer.options import deciding, read
+from rankbook.programs.train_lm_trainer.run import check_same
 
 FILE = "--train-file a.txt"
 
@@ -24,6 +27,7 @@ def test_the_batch_is_that_of_all_ranks(line, world_size, share):
         (f"{FILE} --batch 8 --accumulate 3", "2 ranks x --accumulate 3; use a multiple of 6"),
         (f"{FILE} --length 1", "--length 1 leaves no token to predict"),
         (f"{FILE} --read first --workers 2", "--read first with --workers 2 would lose samples"),
+        (f"{FILE} --resume", "--resume needs --checkpoint DIR"),
         (f"{FILE} --read second", "argument --read: invalid choice: 'second'"),
         (f"{FILE} --steps 0", "argument --steps: 0 is no whole number of 1 or more"),
         (f"{FILE} --workers -1", "argument --workers: -1 is no whole number of 0 or more"),
@@ -42,3 +46,22 @@ def test_files_that_differ_between_nodes_are_refused_on_every_rank():
     check_same([{"a.txt": 90, "b.txt": 5}] * 2)
     with pytest.raises(ValueError, match=r"a\.txt has 90 bytes on rank 0 and 70 on rank 2; copy"):
         check_same([{"a.txt": 90}, {"a.txt": 90}, {"a.txt": 70}])
+
+
+def test_the_place_of_a_text_does_not_decide_and_its_bytes_do():
+    def kept(line: str, size: int) -> dict:
+        options = read(line.split(), 1)
+        return deciding(options, {str(options.train_file): size})
+
+    here, moved = (kept(f"--train-file {place}/a.txt", 90) for place in ("here", "there"))
+    assert here == moved and here["train_file"] == "a.txt of 90 bytes"
+    assert kept("--train-file here/a.txt", 91) != here
+    assert kept("--train-file here/a.txt --log-every 1 --save-every 7", 90) == here
+    assert kept("--train-file here/a.txt --steps 7", 90) != here  # the rate falls to 0 by then
+
+
+@pytest.mark.parametrize("package", ["numpy", "transformers"])
+def test_a_package_that_is_missing_is_said_with_its_cure(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"Trainer needs the package {package}, .*pip install"):
+        load(read(FILE.split(), 1))

@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rankbook.programs import uneven
+from rankbook.programs.uneven import run as uneven
+from rankbook.programs.uneven.options import WAYS, read
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def two_ranks(monkeypatch):
     ],
 )
 def test_inputs_of_each_rank(line, counts):
-    assert uneven.read(line.split())[1] == counts
+    assert read(line.split()).inputs == tuple(counts)
 
 
 @pytest.mark.parametrize(
@@ -43,14 +44,14 @@ def test_inputs_of_each_rank(line, counts):
 )
 def test_wrong_options_are_one_sentence(line, sentence):
     with pytest.raises(ValueError) as told:
-        uneven.read(line.split())
+        read(line.split())
     assert sentence in str(told.value) and "\n" not in str(told.value)
 
 
 def test_without_torchrun_it_says_so(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(ValueError, match="no process group is described here; start it with torch"):
-        uneven.read([])
+        read([])
 
 
 def test_inputs_of_ranks_are_different_text():
@@ -63,7 +64,7 @@ def test_inputs_of_ranks_are_different_text():
     assert torch.equal(first[:, 1:], targets[:, :-1])
 
 
-@pytest.mark.parametrize("how", uneven.WAYS)
+@pytest.mark.parametrize("how", WAYS)
 def test_one_process(how, tmp_path, monkeypatch, capsys):
     def init(backend, timeout):
         dist.init_process_group(

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankbook.models import Classifier, ClassifierConfig
-from rankbook.speed import WAYS, Batch, Order, Reviews, loader, made_up, make_batch, padding, size
+from rankbook.speed import WAYS, Batch, Order, Reviews, loader, make_batch, padding, size, synthetic
 
 SIZE = size("cpu", vocab_size=60, max_length=128, d_model=16, d_hidden=16, layers=1)
 
 
 @pytest.fixture(scope="module")
 def reviews():
-    return made_up(50, SIZE)
+    return synthetic(50, SIZE)
 
 
 def ids_of(batch: Batch) -> list[list[int]]:

@@ -10,7 +10,7 @@ from rankbook.models.classifier import Classifier
 from rankbook.speed.compiling import OPTIONS
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import recipe
-from rankbook.speed.reviews import made_up
+from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.skipping import reason_to_skip
 
@@ -39,7 +39,7 @@ def here(name, **changes):
 @pytest.fixture(scope="module")
 def reviews():
     return {
-        name: made_up(count, TINY, seed) for seed, (name, count) in enumerate(TINY.splits.items())
+        name: synthetic(count, TINY, seed) for seed, (name, count) in enumerate(TINY.splits.items())
     }
 
 

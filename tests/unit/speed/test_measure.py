@@ -38,9 +38,13 @@ def test_padding_is_not_counted():
 def test_state_is_four_numbers_a_parameter():
     training = Training(recipe("packed"), TINY)
     count = sum(parameter.numel() for parameter in training.model.parameters())
-    assert state_bytes(training) == {"parameters": 4 * count, "gradients": 0, "optimizer": 0}
+    assert state_bytes(training.model, training.optimizer) == {
+        "parameters": 4 * count,
+        "gradients": 0,
+        "optimizer": 0,
+    }
     training.step(make_batch(texts(3, 9, 1), [0, 1, 2], "packed"))
-    found = state_bytes(training)
+    found = state_bytes(training.model, training.optimizer)
     assert found["gradients"] == found["parameters"] == 4 * count
     steps = 4 * len(list(training.model.parameters()))  # Adam counts its steps for each tensor
     assert found["optimizer"] == 8 * count + steps

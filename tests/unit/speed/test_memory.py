@@ -1,14 +1,21 @@
 """Memory per rank by the formula and by measurement, scaling, and what the global batch changes."""
 
+import importlib
+import inspect
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
 
-from rankbook.speed import made_up, make_batch, size
-from rankbook.speed.many import STRATEGIES, prepare
-from rankbook.speed.many.memory import Bytes, formula, measured, storages
-from rankbook.speed.many.scaling import ORIGINAL, efficiency, speed_up, steps_per_epoch
-from rankbook.speed.start import started
+from rankbook.speed import make_batch, size, strategies, synthetic
+from rankbook.speed.init_model import init_model
+from rankbook.speed.strategies import STRATEGIES, prepare
+from rankbook.speed.strategies.memory import PARTS, Bytes, formula, measured
+from rankbook.speed.strategies.registry import REGISTRY
+from rankbook.speed.strategies.scaling import ORIGINAL, efficiency, speed_up, steps_per_epoch
+from rankbook.speed.strategies.strategy import storages
 
 SMALL = size(
     "cpu", layers=1, d_model=32, d_hidden=64, vocab_size=200, max_length=32, samples=96, lr=1e-3
@@ -40,9 +47,9 @@ def test_a_storage_counts_once():
 
 
 def test_one_process_keeps_16_bytes_a_parameter():
-    model, _ = started(SMALL)
+    model, _ = init_model(SMALL)
     trained = prepare("alone", model, lr=1e-3)
-    batch = make_batch(made_up(8, SMALL), list(range(8)), "packed")
+    batch = make_batch(synthetic(8, SMALL), list(range(8)), "packed")
     before = measured(trained)
     trained.step(batch)
     parameters = sum(p.numel() for p in model.parameters())
@@ -84,3 +91,27 @@ def test_an_unknown_strategy_is_one_sentence():
         prepare("deepspeed2", nn.Linear(1, 1), stage=4)
     with pytest.raises(ValueError, match="compress 'fp8' is unknown; use None or 'bf16'"):
         prepare("ddp", nn.Linear(1, 1), compress="fp8")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_an_entry_is_all_that_a_strategy_needs(name):
+    """Its file takes its settings, and what it shards are parts that the formula knows."""
+    entry = REGISTRY[name]
+    file = importlib.import_module(f"{strategies.__name__}.{entry.file}")
+    inspect.signature(file.prepare).bind(nn.Linear(1, 1), 1e-3, "cpu", **entry.settings)
+    assert set(entry.sharded) <= set(PARTS) - {"buffers"}
+    assert strategies.STRATEGIES[name] == entry.about
+
+
+@pytest.mark.slow
+def test_no_strategy_and_no_library_is_loaded_before_it_is_asked_for():
+    """Not by the list of the strategies, nor by their formula: only by `prepare`."""
+    code = (
+        "import sys; from rankbook.speed.strategies import STRATEGIES; "
+        "from rankbook.speed.strategies.memory import formula; "
+        "print([formula(name, 1, 1) and name for name in STRATEGIES]); "
+        "print([m for m in sys.modules if m.split('.')[0] in ('deepspeed', 'lightning') or "
+        "m.startswith(('rankbook.speed.strategies.fsdp2', 'rankbook.speed.strategies.zero1'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str(list(REGISTRY)), "[]"]

@@ -10,8 +10,8 @@ import torch
 
 from rankbook.data import embedded, sources
 from rankbook.data import reviews as texts
-from rankbook.speed import Reviews, load_tokens, made_up, padding, save_tokens, size, tokenised
-from rankbook.speed import reviews as module
+from rankbook.speed import Reviews, load_tokens, padding, save_tokens, size, synthetic, tokenised
+from rankbook.speed import tokenising as module
 
 REAL = os.environ.get(sources.FOLDER)
 SIZE = size("cpu", samples=40, validation=7, test=9, max_length=64)
@@ -81,9 +81,9 @@ def test_first_rows():
 
 def test_made_up_reviews_have_imdb_s_lengths_and_can_be_learnt():
     of_512 = size("cpu", vocab_size=50)
-    reviews = made_up(2000, of_512)
-    assert torch.equal(reviews.ids, made_up(2000, of_512).ids)
-    assert not torch.equal(reviews.labels, made_up(2000, of_512, seed=1).labels)
+    reviews = synthetic(2000, of_512)
+    assert torch.equal(reviews.ids, synthetic(2000, of_512).ids)
+    assert not torch.equal(reviews.labels, synthetic(2000, of_512, seed=1).labels)
     assert 255 < reviews.lengths.double().mean() < 285  # of IMDB's 35,000: 272
     assert 0.1 < (reviews.lengths == 512).double().mean() < 0.2
     assert 900 < reviews.labels.sum() < 1100
@@ -94,7 +94,7 @@ def test_made_up_reviews_have_imdb_s_lengths_and_can_be_learnt():
 
 @pytest.fixture
 def splits():
-    return {name: made_up(count, SIZE, count) for name, count in SIZE.splits.items()}
+    return {name: synthetic(count, SIZE, count) for name, count in SIZE.splits.items()}
 
 
 def test_a_file_gives_back_what_was_saved(splits, tmp_path):
@@ -188,11 +188,9 @@ def test_real_reviews_padded_to_512_cost_1_94_times_their_arithmetic(real_length
 
 
 def test_a_damaged_cache_is_made_again(monkeypatch, generated):
-    from rankbook.speed import token_file
-
-    monkeypatch.setattr(token_file, "local_files", lambda folder: ({}, folder))
+    monkeypatch.setattr(module, "local_files", lambda folder: ({}, folder))
     first = tokenised(SIZE)["train"]
-    (kept,) = token_file.cache_folder().iterdir()
+    (kept,) = module.cache_folder().iterdir()
     monkeypatch.setattr(module, "imdb", lambda: pytest.fail("it was kept"))
     assert torch.equal(tokenised(SIZE)["train"].ids, first.ids)
     kept.write_bytes(b"torn")

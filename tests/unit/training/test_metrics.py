@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from rankbook.training import batchify, mean_loss, perplexity, token_loss, unigram_loss, windows
+from rankbook.models import token_loss
+from rankbook.training import batchify, mean_loss, perplexity, unigram_loss, windows
 
 
 def test_mean_loss_weighs_every_token_alike():

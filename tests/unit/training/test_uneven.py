@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.training import lockstep, train_uneven, uneven_reference, weigh_inputs
-from rankbook.training.turns import samples_of
+from rankbook.training import equal_steps, train_uneven, uneven_reference, weigh_inputs
+from rankbook.training.microsteps import samples_of
 from rankbook.training.uneven import WAYS
 
 
@@ -67,20 +67,20 @@ def test_one_rank_trains_plainly(how, group):
 
 
 def test_lockstep_on_one_rank(group):
-    turns = list(lockstep(iter("abc"), weight=lambda letter: 1))
+    turns = list(equal_steps(iter("abc"), weight=lambda letter: 1))
     assert turns == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
 
 
 def test_lockstep_weighs_by_samples_within_a_step(group):
-    turns = list(lockstep(SHARDS[1], accumulate=2))
+    turns = list(equal_steps(SHARDS[1], accumulate=2))
     assert [turn.scale for turn in turns] == [pytest.approx(s) for s in (2 / 3, 1 / 3, 1)]
     assert [turn.last for turn in turns] == [False, True, True]
 
 
 def test_a_batch_without_weight_moves_nothing(group):
-    turns = list(lockstep("ab", accumulate=2, weight=lambda letter: float(letter == "b")))
+    turns = list(equal_steps("ab", accumulate=2, weight=lambda letter: float(letter == "b")))
     assert [turn.scale for turn in turns] == [0, 1]
-    assert [turn.scale for turn in lockstep("a", weight=lambda letter: 0.0)] == [0]
+    assert [turn.scale for turn in equal_steps("a", weight=lambda letter: 0.0)] == [0]
 
 
 def test_samples_of_a_batch():
@@ -96,4 +96,4 @@ def test_what_cannot_be_meant(group):
     with pytest.raises(ValueError, match="of 2 ranks, not of 1"):
         weigh_inputs([1, 2], "join")
     with pytest.raises(ValueError, match="accumulate 0"):
-        next(lockstep(SHARDS[0], accumulate=0))
+        next(equal_steps(SHARDS[0], accumulate=0))

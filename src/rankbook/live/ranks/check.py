@@ -33,6 +33,7 @@ COLLECTIVES = {
     "all_to_all_single": (),
     "barrier": (),
 }
+OPERATIONS = (dist.ReduceOp, dist.ReduceOp.RedOpType)
 
 
 class CollectiveMismatch(RuntimeError):
@@ -89,21 +90,26 @@ def install(board) -> None:
 
 
 def _checked(function, name: str, arguments: tuple, board):
-    signature = inspect.signature(function)
+    # By hand: `inspect.Signature.bind` would take as long as all the rest.
+    places = {p: i for i, p in enumerate(inspect.signature(function).parameters)}
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
         __tracebackhide__ = True  # IPython leaves this frame out
         here = board()
         if here is not None:
-            bound = signature.bind(*args, **kwargs)
-            group = bound.arguments.get("group") or dist.group.WORLD
-            text = describe(name, {a: bound.arguments.get(a) for a in arguments})
+
+            def value(argument: str):
+                place = places[argument]
+                return args[place] if place < len(args) else kwargs.get(argument)
+
+            group = value("group") or dist.group.WORLD
+            text = describe(name, {a: value(a) for a in arguments})
             if isinstance(group, dist.ProcessGroup):
                 here.note(group.group_name, text)
         return function(*args, **kwargs)
 
-    checked.__wrapped_by_rankbook__ = True
+    checked.__dict__["__wrapped_by_rankbook__"] = True
     return checked
 
 
@@ -115,12 +121,17 @@ def describe(name: str, arguments: dict) -> str:
 
 def _argument(name: str, value) -> str:
     if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        return _tensor(value.dtype, value.shape)
     if isinstance(value, list) and value and isinstance(value[0], torch.Tensor):
         return f"{len(value)} x {_argument(name, value[0])}"
     if name in ("src", "dst") and value is not None:
         return f"{name}={value}"
-    if name == "op" and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
+    if name == "op" and isinstance(value, OPERATIONS) and value != dist.ReduceOp.SUM:
         operation = getattr(value, "name", str(value)).rpartition(".")[2]
-        return "" if operation == "SUM" else f"op={operation}"
+        return f"op={operation}"
     return ""
+
+
+@functools.lru_cache
+def _tensor(dtype: torch.dtype, shape: torch.Size) -> str:
+    return f"{str(dtype).removeprefix('torch.')} {list(shape)}"

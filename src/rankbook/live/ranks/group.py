@@ -3,12 +3,18 @@
 import datetime
 import os
 import socket
+import time
+from pathlib import Path
 
 import psutil
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel.placement import place
+from rankbook.core.placement import place
+from rankbook.live.ranks import anysource
+
+_meeting: dict[str, dist.Store] = {}  # the store in which the ranks met, by its file
+_made: dict[str, float] = {}  # "at": when
 
 
 def names(spec) -> dict:
@@ -32,14 +38,30 @@ def join(store_file: str, spec):
         dist.destroy_process_group()
     if placement.device.type == "cuda":
         torch.cuda.set_device(placement.device)
+    _meeting.clear()
+    store, timeout = dist.FileStore(store_file, spec.world_size), seconds(spec.timeout)
+    store.set_timeout(timeout)
+    _meeting[store_file] = store
     dist.init_process_group(
         placement.backend,
-        init_method=f"file://{store_file}",
+        store=dist.PrefixStore("default_pg", store),  # as torch does: cells have the other keys
         rank=spec.rank,
         world_size=spec.world_size,
-        timeout=datetime.timedelta(seconds=spec.timeout),
+        timeout=timeout,
     )
+    anysource.install()
+    _made["at"] = time.time()
     return placement
+
+
+def made_at() -> float:
+    """When the default process group was made, in seconds since the epoch."""
+    return _made.get("at", 0.0)
+
+
+def seconds(number: float) -> datetime.timedelta:
+    """As torch takes them."""
+    return datetime.timedelta(seconds=number)
 
 
 def cut() -> int:
@@ -47,6 +69,8 @@ def cut() -> int:
 
     gloo has no abort that frees a waiting thread, but a closed connection does. gloo connects
     ranks of one machine over loopback, so only such connections are cut. Returns their number.
+    A wait in the store (a key that never comes, new_group) looks into its file again and again: it
+    gives up when that takes too long, or when the file cannot be opened.
     """
     cut_sockets = 0
     for connection in psutil.Process().net_connections("tcp"):
@@ -54,7 +78,18 @@ def cut() -> int:
             cut_sockets += _shut_down(connection.fd)
     if dist.is_initialized() and dist.get_backend() == "nccl":
         dist.distributed_c10d._abort_process_group()
+    for file, store in _meeting.items():
+        store.set_timeout(seconds(0.001))
+        _make_unopenable(Path(file))
+    anysource.end_waits()
     return cut_sockets
+
+
+def _make_unopenable(file: Path) -> None:
+    """Put a link to itself in place of `file`: a missing one would be waited for, or made anew."""
+    link = file.with_name(f"{file.name}.{os.getpid()}")
+    link.symlink_to(file.name)
+    link.replace(file)
 
 
 def _shut_down(descriptor: int) -> bool:

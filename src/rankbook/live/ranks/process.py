@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import re
 import signal
+import threading
 import time
 import uuid
 from contextlib import suppress
@@ -15,7 +16,12 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
 from rankbook.live.errors import UsageError
-from rankbook.live.ranks.spec import RankSpec, run_rank
+from rankbook.live.failure.ending import exit_in_words
+from rankbook.live.ranks import rank_forkserver
+from rankbook.live.ranks.entry import run_rank
+from rankbook.live.ranks.spec import RankSpec
+
+_ONE_AT_A_TIME = threading.RLock()  # a channel is no good to two threads
 
 
 class RankProcess:
@@ -34,10 +40,10 @@ class RankProcess:
         self.process = context.Process(
             target=run_rank, args=(spec, environment, child_end), name=f"rank {spec.rank}"
         )
-        self.process.start()
+        rank_forkserver.start(self.process)
         child_end.close()
         self.pid = self.process.pid
-        self.client = None
+        self._client: BlockingKernelClient | None = None
 
     def wait_ready(self, deadline: float) -> None:
         """Wait until the kernel listens, then connect; `deadline` is a `time.monotonic()`."""
@@ -49,9 +55,9 @@ class RankProcess:
             self.process.join(2)
             raise UsageError(f"rank {self.rank} ended while it started: {self.ending()}") from None
         self._ready.close()
-        self.client = BlockingKernelClient(connection_file=self.spec.connection_file)
-        self.client.load_connection_file()
-        self.client.start_channels(stdin=False, hb=False)
+        self._client = BlockingKernelClient(connection_file=self.spec.connection_file)
+        self._client.load_connection_file()
+        self._client.start_channels(stdin=False, hb=False)
         self._await_subscription(deadline)
 
     def _await_subscription(self, deadline: float) -> None:
@@ -68,6 +74,12 @@ class RankProcess:
                 raise UsageError(f"rank {self.rank} ended while it started: {self.ending()}")
             self._request(self.client.shell_channel, "kernel_info", {})
         raise UsageError(f"rank {self.rank} started but does not answer")
+
+    @property
+    def client(self) -> BlockingKernelClient:
+        """The line to the kernel, once it listens."""
+        assert self._client is not None, "wait_ready was not called"
+        return self._client
 
     @property
     def shell(self) -> zmq.Socket:
@@ -99,8 +111,11 @@ class RankProcess:
                 "content": session.unpack(content),
             }
 
-    def execute(self, code: str, silent: bool = False, number: int | None = None) -> str:
-        """Send a cell; return the id that its messages will carry as their parent's."""
+    def execute(self, code: str, silent=False, number: int | None = None, **options) -> str:
+        """Send a cell; return the id that its messages will carry as their parent's.
+
+        options: time, whether to measure waiting; check, whether to compare collectives.
+        """
         content = {
             "code": code,
             "silent": silent,
@@ -110,7 +125,7 @@ class RankProcess:
             "stop_on_error": False,
         }
         message = self.client.session.msg("execute_request", content)
-        message["metadata"]["execution_count"] = number
+        message["metadata"].update(options, execution_count=number)
         self.client.shell_channel.send(message)
         return message["header"]["msg_id"]
 
@@ -149,11 +164,7 @@ class RankProcess:
         code = self.process.exitcode
         if code is None:
             return "it is running"
-        if code >= 0:
-            return f"it left with exit code {code}"
-        name = signal.Signals(-code).name
-        hint = " (the system does this too when memory runs out)" if name == "SIGKILL" else ""
-        return f"killed by {name}{hint}"
+        return f"it {exit_in_words(code)}" if code >= 0 else exit_in_words(code)
 
     def crash_report(self) -> str:
         """The reader's own part of the stack that a crash left; empty if there was no crash."""
@@ -169,7 +180,7 @@ class RankProcess:
 
     def interrupt_and_shut_down(self) -> None:
         """Ask the kernel to leave, without waiting for it."""
-        if self.client is not None and self.alive:
+        if self._client is not None and self.alive:
             self.signal(signal.SIGINT)
             message = self.client.session.msg("shutdown_request", {"restart": False})
             with suppress(zmq.ZMQError):
@@ -177,14 +188,14 @@ class RankProcess:
 
     def stop(self, deadline: float) -> None:
         """End the process by `deadline`, and then everything in its process group."""
-        if self.client is not None and self.alive:
+        if self._client is not None and self.alive:
             self.process.join(max(0.0, deadline - time.monotonic()))
         if self.alive:
             self.process.kill()
             self.process.join()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)  # what the rank itself started
-        if self.client is not None:
+        if self._client is not None:
             self.client.stop_channels()
             self.client.context.term()
         self._ready.close()
@@ -194,11 +205,13 @@ class RankProcess:
 def control(
     ranks: list[RankProcess], kind: str, seconds: float = 1.0, **content
 ) -> dict[int, dict]:
-    """Ask all `ranks` at once what they answer while a cell runs: "where" or "cut".
+    """Ask all `ranks` at once what they answer while a cell runs: "where", "cut", "standing".
 
-    Returns the answers by rank, of those that gave one within `seconds`.
+    Returns the answers by rank, of those that gave one within `seconds`. Any thread may ask.
     """
-    deadline = time.monotonic() + seconds
-    sent = [(p, p._request(p.client.control_channel, kind, content)) for p in ranks]
-    replies = {p.rank: p._reply(p.client.control_channel, request, deadline) for p, request in sent}
+    with _ONE_AT_A_TIME:
+        deadline = time.monotonic() + seconds
+        lines = {p.rank: (p, p.client.control_channel) for p in ranks}
+        sent = {r: p._request(line, kind, content) for r, (p, line) in lines.items()}
+        replies = {r: p._reply(line, sent[r], deadline) for r, (p, line) in lines.items()}
     return {rank: reply for rank, reply in replies.items() if reply is not None}

@@ -1,142 +1,85 @@
-"""What a failed cell says: the root cause first, then who waited where, then what to do."""
+"""What a failed cell of live ranks says; `rankbook.live.failure` judges and words it."""
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rankbook.live.errors import CellFailed
-from rankbook.live.output import label
-from rankbook.live.ranks.call import Call
-from rankbook.live.ranks.frames import shorten
-
-# How a rank's error reads when another rank is the cause: the connection it waited on went away.
-CONSEQUENCE = re.compile(
-    r"Connection (closed|reset) by peer|Timed out waiting|Broken pipe|Read error|Write error"
-    r"|failed to pass monitoredBarrier|[Aa]borted|Socket closed|ncclRemoteError|writev|\[Rank \d+\]"
-    r"|^Operation timed out!|timed out in blocking wait"  # a wait with a deadline of its own
-)
+from rankbook.live.failure.blame import Verdict, judge_cell, suffers
+from rankbook.live.failure.call import Call
+from rankbook.live.failure.ending import Ending, Raised
+from rankbook.live.failure.frames import fold_deep, shorten
+from rankbook.live.failure.report import blocked, called, compose, stopped
+from rankbook.live.screen.output import label
 
 
-@dataclass
-class Outcome:
-    """How one rank left a cell."""
+def ended(ending: Ending, reply: dict) -> None:
+    """Note in `ending` what a kernel's ``execute_reply`` tells of an exception.
 
-    error: dict | None = None  # ename, evalue, traceback
-    death: str = ""
-    crash: str = ""
-    call: Call = field(default_factory=Call)  # where it was blocked, or where its error came from
-    blocked: bool = False
-    finished: bool = False
-
-    @property
-    def consequence(self) -> bool:
-        """Whether another rank's failure explains this one."""
-        return bool(
-            self.error
-            and (self.error["ename"] == "KeyboardInterrupt" or CONSEQUENCE.search(self.evalue))
-            and not self.mismatch
-        )
-
-    @property
-    def evalue(self) -> str:
-        """The exception's text."""
-        return self.error["evalue"]
-
-    @property
-    def frames(self) -> list[str]:
-        """The traceback without its head and its last line: the report's first line says both."""
-        lines = self.error["traceback"]
-        whole = len(lines) > 3 and "Traceback (most recent call last)" in lines[1]
-        return shorten(lines[2:-1] if whole else lines)
-
-    @property
-    def mismatch(self) -> bool:
-        """Whether this rank saw that another one made a different call."""
-        return bool(self.error and self.error["ename"] == "CollectiveMismatch")
+    Libraries take a line for a frame.
+    """
+    lines, evidence = reply["traceback"], reply.get("evidence", {})
+    # Without its head and its last line: the report's first line says both.
+    whole = len(lines) > 3 and "Traceback (most recent call last)" in lines[1]
+    frames = fold_deep(lines[2:-1] if whole else lines, evidence.get("depth", 0))
+    ending.raised = Raised.of(reply["ename"], reply["evalue"], "\n".join(shorten(frames)), evidence)
+    ending.time = evidence.get("time", ending.time)
+    if not ending.blocked and "call" in evidence:
+        ending.call = Call(**evidence["call"])
 
 
 @dataclass
-class Report:
-    """The outcomes of all ranks of a cell."""
+class CellReport:
+    """How all ranks of a cell ended.
 
-    outcomes: dict[int, Outcome]
+    endings: by rank. world_size: of the group, of which some may not have run the cell.
+    group_lost: whether the ranks may no longer agree on what was communicated.
+    """
+
+    endings: dict[int, Ending]
     world_size: int
     interrupted: bool = False
     group_lost: bool = False
 
     @property
-    def failed(self) -> dict[int, Outcome]:
+    def failed(self) -> dict[int, Ending]:
         """The ranks that did not finish the cell."""
-        return {r: o for r, o in self.outcomes.items() if o.error or o.death}
+        return {r: e for r, e in self.endings.items() if e.raised or e.gone}
 
     def exception(self) -> CellFailed:
         """The whole report as an exception."""
-        summary, lines = self._cause()
-        lines += self._others()
-        if any(o.death for o in self.outcomes.values()):
-            lines.append(self._after_death())
-        elif self.group_lost:
-            lines += [
-                "The variables are kept; the next cell gets a new process group.",
-                "Objects that hold the old one (DDP, FSDP, DeviceMesh) must be made again.",
-            ]
-        return CellFailed(summary, "\n".join(lines))
+        endings = list(self.endings.values())
+        verdict = judge_cell(endings, self.interrupted)
+        return compose(verdict, [*self._others(verdict), *self._what_is_left()])
 
-    def _cause(self) -> tuple[str, list[str]]:
-        failed = self.failed
-        if dead := {r: o for r, o in failed.items() if o.death}:
-            lines = []
-            for rank, outcome in dead.items():
-                lines.append(f"rank {rank} is gone: {outcome.death}")
-                lines += [outcome.crash] if outcome.crash else []
-            return lines[0], lines
-        if self.interrupted:
-            return "interrupted", ["The cell was interrupted."]
-        if any(o.mismatch for o in failed.values()) or self._silent_mismatch():
-            summary = "collective mismatch: the ranks did not make the same call"
-            return summary, [summary]
-        causes = {r: o for r, o in failed.items() if not o.consequence}
-        if causes:
-            return self._raised(causes)
-        summary = f"{label(failed)} waited in vain for the other ranks"
-        return summary, [summary]
-
-    def _raised(self, causes: dict[int, Outcome]) -> tuple[str, list[str]]:
-        groups: dict[tuple, list[int]] = {}
-        for rank, outcome in causes.items():
-            key = (outcome.error["ename"], outcome.evalue, outcome.call.line)
-            groups.setdefault(key, []).append(rank)
-        lines = []
-        for (ename, evalue, _), ranks in groups.items():
-            lines += [f"{label(ranks)} raised {ename}: {evalue}"]
-            lines += causes[ranks[0]].frames
-        return lines[0].split("\n")[0], lines
-
-    def _silent_mismatch(self) -> bool:
-        """Every failed rank waited in vain, and not in the same call."""
-        failed = self.failed.values()
-        calls = {o.call.text for o in failed if o.call.op not in ("send", "recv", "wait")}
-        return len(calls) > 1 and all(o.consequence for o in failed)
-
-    def _others(self) -> list[str]:
+    def _others(self, verdict: Verdict) -> list[str]:
         """One line for each rank that is not a cause: what it was in, or that it was done."""
-        mismatch = any(o.mismatch for o in self.failed.values()) or self._silent_mismatch()
+        suffered = any(suffers(e, self.interrupted) for e in self.failed.values())
         lines = []
-        for rank, outcome in self.outcomes.items():
-            if mismatch and outcome.call.op:
-                lines.append(f"rank {rank} called {outcome.call.place}")
-            elif outcome.blocked and not outcome.death:
-                lines.append(f"rank {rank} was blocked in {outcome.call.place}")
-            elif outcome.consequence and outcome.call.place:
-                lines.append(f"rank {rank} stopped in {outcome.call.place}")
-            elif outcome.finished and any(o.consequence for o in self.failed.values()):
-                lines.append(f"rank {rank} had finished the cell")
-        absent = sorted(set(range(self.world_size)) - set(self.outcomes))
-        if absent and any(o.call.op for o in self.failed.values()):
+        for e in self.endings.values():
+            if e in verdict.causes or e in verdict.early:
+                continue
+            if verdict.mismatch and e.call and e.call.op:
+                lines.append(called(e))
+            elif e.blocked:
+                lines.append(blocked(e))
+            elif e.raised:
+                lines.append(stopped(e, verdict))
+            elif e.finished and suffered:
+                lines.append(f"{e.name} had finished the cell")
+        absent = sorted(set(range(self.world_size)) - set(self.endings))
+        if absent and any(e.call and e.call.op for e in self.failed.values()):
             lines.append(f"{label(absent)} did not run this cell")
         return lines
 
-    def _after_death(self) -> str:
-        dead = [r for r, o in self.outcomes.items() if o.death]
-        left = sorted(set(range(self.world_size)) - set(dead))
-        kept = f"; {label(left)} kept theirs (%%ranks {left[0]} still works)" if left else ""
-        return f"The variables of {label(dead)} are lost{kept}. Start afresh with: %ranks restart"
+    def _what_is_left(self) -> list[str]:
+        """What became of the variables and of the group."""
+        if dead := [r for r, e in self.endings.items() if e.gone]:
+            left = sorted(set(range(self.world_size)) - set(dead))
+            kept = f"; {label(left)} kept theirs (%%ranks {left[0]} still works)" if left else ""
+            lost = f"The variables of {label(dead)} are lost{kept}."
+            return [f"{lost} Start afresh with: %ranks restart"]
+        if self.group_lost:
+            return [
+                "The variables are kept; the next cell gets a new process group.",
+                "Objects that hold the old one (DDP, FSDP, DeviceMesh) must be made again.",
+            ]
+        return []

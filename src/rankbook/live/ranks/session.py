@@ -7,18 +7,18 @@ import socket
 import time
 from pathlib import Path
 
-import psutil
-
 from rankbook.live.errors import CellFailed, UsageError
-from rankbook.live.output import label
-from rankbook.live.private import private_directory
-from rankbook.live.ranks import forkserver
+from rankbook.live.private import end_marked, private_directory
+from rankbook.live.ranks import rank_forkserver, status, timing
 from rankbook.live.ranks.cell import CellRun
 from rankbook.live.ranks.process import RankProcess
 from rankbook.live.ranks.spec import RankSpec
+from rankbook.live.screen.output import label
 
 START_SECONDS = 120.0
 STOP_SECONDS = 1.0
+LONGEST_TIMEOUT = 1e6  # seconds, which torch can count in its own units
+COMPLETE_SECONDS = 3.0  # the notebook waits for the answer, and can do nothing else
 
 
 class Ranks:
@@ -31,7 +31,7 @@ class Ranks:
     def __init__(self, world_size: int, backend="auto", timeout=60.0, check=True):
         if world_size < 1:
             raise UsageError(f"-n {world_size} makes no process group; give 1 rank or more")
-        if timeout <= 0:
+        if not 0 < timeout <= LONGEST_TIMEOUT:  # nan is neither
             raise UsageError(f"--timeout {timeout:g} is no time; give seconds, such as 60")
         self.world_size, self.backend = world_size, backend
         self.timeout, self.check = timeout, check
@@ -39,6 +39,7 @@ class Ranks:
         self._processes: dict[int, RankProcess] = {}
         self._generation = 0
         self._group_lost = False
+        self._destroyed = False  # by the reader, on a rank or more
         self._directory = str(private_directory("ranks"))
 
     def start(self) -> float:
@@ -46,8 +47,8 @@ class Ranks:
         began = time.monotonic()
         atexit.register(self.stop)  # before multiprocessing's own, which would wait for ranks
         try:
-            forkserver.warm_up()
-            context, port = forkserver.context(), _free_port()
+            rank_forkserver.warm_up()
+            context, port = rank_forkserver.context(), _free_port()
             for rank in range(self.world_size):
                 spec = RankSpec(rank, self.world_size, self._directory, port,
                                 self.backend, self.timeout, self.check)  # fmt: skip
@@ -68,6 +69,8 @@ class Ranks:
             process.interrupt_and_shut_down()
         for process in self._processes.values():
             process.stop(deadline)
+        if self._processes:
+            end_marked(self._directory)  # what cells started, in sessions of its own
         self._processes.clear()
         self.remove_directory()
 
@@ -75,16 +78,38 @@ class Ranks:
         """Remove the private directory."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def execute(self, code: str, ranks: list[int] | None = None, number: int | None = None) -> None:
-        """Run a cell on `ranks` (all by default), showing its output; raises CellFailed."""
+    def execute(
+        self,
+        code: str,
+        ranks: list[int] | None = None,
+        number: int | None = None,
+        time: bool = False,
+        check: bool = True,
+    ) -> None:
+        """Run a cell on `ranks` (all by default), showing its output; raises CellFailed.
+
+        number: the cell's in the notebook. time: show each rank's seconds, and who waited for
+        whom. check: whether this cell's collectives are compared, if the session's are.
+        """
         ranks = self._checked(ranks)
-        if self._group_lost and not self.dead:
+        makes_its_own = self._destroyed and "init_process_group" in code
+        if (self._group_lost or self._destroyed) and not self.dead and not makes_its_own:
             self._make_group()
-        run = CellRun({r: self._processes[r] for r in ranks}, code, number)
+        chosen = {r: self._processes[r] for r in ranks}
+        run = CellRun(chosen, code, number, time=time, check=check)
         report = run.run(self.world_size)
+        if run.timings:
+            print(timing.told(run.timings))
         self._group_lost = self._group_lost or report.group_lost
+        self._notice_a_destroyed_group(set(run.has_group.values()))
         if report.failed or report.interrupted:
             raise report.exception()
+
+    def _notice_a_destroyed_group(self, groups: set[bool]) -> None:
+        """`groups`: whether there is one, of each rank that ran the last cell to its end."""
+        if False in groups and not self._destroyed:
+            print("The process group was destroyed; the next cell gets a new one.")
+        self._destroyed = False in groups or (self._destroyed and groups != {True})
 
     def get(self, name: str, rank: int | None = None):
         """The value of `name` on `rank`; without `rank`, the list of its values by rank."""
@@ -111,7 +136,8 @@ class Ranks:
             transfer.save(value, file, name)
             self._quietly(
                 "from rankbook.live.ranks import transfer; "
-                f"get_ipython().user_ns[{name!r}] = transfer.load({file!r}, {name!r})",
+                f"get_ipython().user_ns[{name!r}] = transfer.load({file!r}, {name!r}, "
+                "'in the notebook')",
                 rank,
                 f"%ranks put {name}",
             )
@@ -121,7 +147,7 @@ class Ranks:
         alive = [r for r in self._processes if r not in self.dead]
         if not alive:
             return {}
-        return self._processes[alive[0]].complete(code, cursor, 3.0) or {}
+        return self._processes[alive[0]].complete(code, cursor, COMPLETE_SECONDS) or {}
 
     @property
     def dead(self) -> dict[int, str]:
@@ -129,14 +155,10 @@ class Ranks:
         return {r: p.ending() for r, p in self._processes.items() if not p.alive}
 
     def status(self) -> str:
-        """A few lines on every rank: process, memory, life."""
-        dead, lines = self.dead, [f"{self.world_size} ranks: {self.placement}"]
-        for rank, process in self._processes.items():
-            if rank in dead:
-                lines.append(f"  rank {rank}: {dead[rank]}")
-            else:
-                memory = psutil.Process(process.pid).memory_info().rss / 2**20
-                lines.append(f"  rank {rank}: process {process.pid}, {memory:.0f} MiB")
+        """A few lines on every rank: state, memory, last collective. Any thread may ask."""
+        dead = self.dead
+        lines = [f"{self.world_size} ranks: {self.placement}"]
+        lines += status.lines(self._processes, dead)
         if dead:
             lines.append("Start afresh with: %ranks restart")
         elif self._group_lost:
@@ -166,16 +188,16 @@ class Ranks:
         report = run.run(self.world_size)
         if report.failed or report.interrupted:
             first = next(iter(report.failed.values()), None)
-            if first and first.error and first.error["ename"] == "ValueError":
-                raise UsageError(first.evalue)
+            if first and first.raised and first.raised.kind == "ValueError":
+                raise UsageError(first.raised.message)
             raise report.exception()
-        self._group_lost = False
+        self._group_lost = self._destroyed = False
         self.placement = (Path(self._directory) / "placement").read_text()
 
     def _quietly(self, code: str, rank: int, doing: str) -> None:
         report = CellRun({rank: self._processes[rank]}, code, None, silent=True).run(1)
-        for outcome in report.failed.values():
-            cause = outcome.evalue if outcome.error else outcome.death
+        for ending in report.failed.values():
+            cause = ending.raised.message if ending.raised else ending.gone
             raise UsageError(f"{doing}: on rank {rank}, {cause}")
         if report.interrupted:
             raise CellFailed(f"{doing} was interrupted on {label([rank])}")

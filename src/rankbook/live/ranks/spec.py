@@ -4,6 +4,8 @@ import os
 import sys
 from dataclasses import dataclass
 
+from rankbook.live.private import MARK
+
 
 @dataclass(frozen=True)
 class RankSpec:
@@ -32,6 +34,7 @@ class RankSpec:
         """The variables that torchrun would set, for ranks of one node."""
         interface = "lo0" if sys.platform == "darwin" else "lo"
         return {
+            MARK: self.directory,
             "RANK": str(self.rank),
             "LOCAL_RANK": str(self.rank),
             "GROUP_RANK": "0",
@@ -43,10 +46,3 @@ class RankSpec:
             # Ranks share the cores: one thread each, as with torchrun, unless the reader set it.
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         }
-
-
-def run_rank(spec: RankSpec, environment: dict[str, str], ready) -> None:
-    """The rank's main program, in the forked process (which has torch loaded)."""
-    from rankbook.live.ranks.kernel import run
-
-    run(spec, environment, ready)

@@ -21,13 +21,13 @@ def save(value, path: str, name: str) -> None:
         raise UsageError(f"{name!r} is a {kind}, which cannot be sent: {error}") from None
 
 
-def load(path: str, name: str):
-    """Read a value that `save` wrote, and remove the file."""
+def load(path: str, name: str, home: str = "on the ranks"):
+    """Read a value that `save` wrote, and remove the file. `home`: where the value comes from."""
     try:
         return torch.load(path, map_location="cpu", weights_only=False)
     except (AttributeError, ModuleNotFoundError) as error:
         raise UsageError(
-            f"{name!r} is of a class that only the ranks know ({error}); "
+            f"{name!r} is of a class that exists only {home} ({error}); "
             "send plain values or tensors, such as a state_dict()"
         ) from None
     finally:

@@ -1,94 +1,122 @@
 """Where a rank stands: which collective it is in, with what, on which line of the cell."""
 
-import linecache
-import re
 import sys
 import threading
 import time
-import traceback
 from dataclasses import replace
 
-import executing
 import torch.distributed as dist
 
-from rankbook.live.ranks import check
-from rankbook.live.ranks.call import Call
-from rankbook.live.ranks.check import describe
-
-# Arguments of torch.distributed's functions that tell a reader which call it is.
-SHOWN = ("tensor", "tensor_list", "input", "input_tensor", "output", "output_tensor",
-         "src", "dst", "op")  # fmt: skip
-
-WAITS = re.compile(r"\.wait\([^()]*(\([^()]*\))?\)$")
-# Native code that waits for other ranks: what its caller's line holds. The last three are DDP's.
-NATIVE = re.compile(
-    r"\.wait\(|\bwait_tensor\(|\b_rebuild_buckets\(|\b_broadcast_coalesced\("
-    r"|\b_verify_params_across_processes\("
+from rankbook.autopsy.flight import held
+from rankbook.live.failure import native
+from rankbook.live.failure.call import Call
+from rankbook.live.failure.place import (
+    Step,
+    collective,
+    described,
+    may_wait,
+    of_frame,
+    of_traceback,
+    source,
+    waiting_for,
+    way,
 )
+from rankbook.live.ranks import anysource, check
+
+AROUND = (check.__file__, anysource.__file__)  # what wraps torch's functions here
 
 
 def running(shell) -> Call:
-    """The call that the main thread of this process is in now."""
-    frame = sys._current_frames().get(threading.main_thread().ident)
-    call = _describe([(f, line, f) for f, line in traceback.walk_stack(frame)], shell)
-    call = replace(call, cpu=time.process_time())
-    if call.op is None and dist.is_initialized() and dist.get_backend() == "nccl":
-        return replace(call, op="wait")  # nccl's calls return at once: waiting is anywhere later
+    """The call that this process is in now: its main thread, or a thread that waits for ranks."""
+    frames, main = sys._current_frames(), threading.main_thread().ident or 0
+    stack = of_frame(frames.pop(main, None))
+    call = _describe(stack, shell)
+    if call.line is None and shell.task is not None:  # the cell waits in an `await`
+        stack = [Step.of(f) for f in _awaited(shell.task)]
+        call = _describe(stack, shell)
+    if call.op is None:
+        call = _in_a_thread(call, frames, shell)
+    call = _with_recorded(call, stack)
+    # What the cell has used, without what it takes this thread to tell.
+    return replace(call, cpu=time.process_time() - time.thread_time())
+
+
+def glance(shell) -> Call:
+    """As `running`, for the main thread alone and without asking torch: cheap enough for often."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return _describe(of_frame(frame), shell)
+
+
+def _in_a_thread(main: Call, frames: dict, shell) -> Call:
+    for frame in frames.values():
+        stack = of_frame(frame)
+        call = _describe(stack, shell)
+        if call.op and not any(step.file == anysource.__file__ for step in stack):
+            return replace(call, text=f"{call.text} in a thread", line=call.line or main.line)
+    return main
+
+
+def _with_recorded(call: Call, stack: list[Step]) -> Call:
+    """`call`, with what torch's flight recorder knows of collectives that C++ issued."""
+    if not dist.is_initialized():
+        return call
+    if call.op is None and dist.get_backend() != "nccl" and not (stack and may_wait(stack[0])):
+        return call  # the recorder takes 0.03 s to tell
+    pending = [entry for entry in held() if not entry.done]
+    if call.op is None and dist.get_backend() == "nccl":
+        call = replace(call, op="wait")  # nccl's calls return at once: waiting is anywhere later
+    elif call.op is None and pending:
+        call = replace(call, op="wait")
+    if call.op and pending:
+        text = call.text
+        if call.op in ("backward", "wait"):
+            text = waiting_for(pending[0], call.op, call.text)
+        call = replace(call, text=text, number=pending[0].number)
     return call
 
 
-def failed(shell) -> Call:
-    """The call that the last cell's exception came from."""
-    error = getattr(sys, "last_value", None)
-    if error is None:
-        return Call()
-    steps = []
-    step = error.__traceback__
-    while step is not None:
-        steps.append((step.tb_frame, step.tb_lineno, step))
-        step = step.tb_next
-    steps.reverse()
-    return _describe(steps, shell)
+def failed(error: BaseException, shell) -> dict:
+    """What the notebook is to know of `error`, which ended a cell: its origin, and the call."""
+    stack = of_traceback(error.__traceback__)
+    call, found = _describe(stack, shell), native.evidence(error)
+    if isinstance(error, check.CollectiveMismatch):
+        found["inside"] = call.op or "collective"
+    elif stack and stack[0].file == anysource.__file__:
+        found["inside"] = "recv"
+    return {**found, "call": call.as_dict()}
 
 
-def _describe(stack: list, shell) -> Call:
-    """`stack`: (frame, line, frame or traceback entry), innermost first."""
-    line = op = text = source = None
-    for frame, lineno, step in stack:
-        name, file = frame.f_code.co_name, frame.f_code.co_filename
-        if op is None and file.endswith("torch/distributed/distributed_c10d.py"):
-            op, text = name, _call(frame)
-        elif op is None and file == check.__file__ and name == "checked":
-            text = frame.f_locals.get("text", "")
-            op = text.partition("(")[0]
-        elif op is None and name == "_engine_run_backward":
-            op, text = "backward", "backward()"
-        if frame.f_globals is shell.user_ns:
-            source = _source(step) if source is None else source
-            if name == "<module>":
-                line = lineno
+def _describe(stack: list[Step], shell) -> Call:
+    """What the frames of `stack`, innermost first, are executing."""
+    line = quoted = None
+    op, text = collective(stack, AROUND, _wrapped)
+    for step in stack:
+        if step.frame.f_globals is shell.user_ns:
+            quoted = source(step) if quoted is None else quoted
+            if step.name == "<module>":
+                line = step.line
                 break
-    if op is None and (WAITS.search(source or "") or NATIVE.search(_line(stack))):
-        op = "wait"  # native code: only the line that calls it, the reader's or torch's, shows it
-    return Call(op, text or source or "", line)
+    if op is None and stack and (name := native.waits_in(*stack[0][:3])):
+        op = "backward" if name == "backward" else "wait"
+        text = "backward()" if name == "backward" else None
+    elif quoted and op and op in quoted and text == f"{op}()" != "barrier()":
+        text = quoted  # its arguments are no tensors: new_group([0, 1])
+    told = way(stack, lambda step: step.frame.f_globals is shell.user_ns)
+    return Call(op, text or quoted or "", line, stack=told)
 
 
-def _source(step) -> str:
-    """The source of the call in progress, if it is short enough to quote."""
-    node = executing.Source.executing(step)
-    text = node.text() if node.node is not None else ""
-    return text if len(text) <= 60 and "\n" not in text else ""
+def _wrapped(step: Step) -> str:
+    """The call that a frame of ours stands for, before it is torch's."""
+    if step.file == anysource.__file__ and step.name == "recv":
+        return described(step.frame)
+    checked = step.file == check.__file__ and step.name == "checked"
+    return step.frame.f_locals.get("text", "") if checked else ""
 
 
-def _line(stack: list) -> str:
-    """The innermost line; not parsed, for it may be in one of torch's long files."""
-    if not stack:
-        return ""
-    frame, lineno, _ = stack[0]
-    return linecache.getline(frame.f_code.co_filename, lineno).strip()
-
-
-def _call(frame) -> str:
-    code = frame.f_code
-    names = [n for n in code.co_varnames[: code.co_argcount] if n in SHOWN]
-    return describe(code.co_name, {name: frame.f_locals.get(name) for name in names})
+def _awaited(task) -> list:
+    """The frames of a task that waits, innermost first."""
+    frames, waits = [], task.get_coro()
+    while (frame := getattr(waits, "cr_frame", None)) is not None:
+        frames.insert(0, frame)
+        waits = waits.cr_await
+    return frames

@@ -1,1 +1,1 @@
-"""``%%torchrun``: launches of the real torchrun, cold or from a warm process."""
+"""``%%torchrun``: launches of the real torchrun, cold or from a fork server."""

@@ -14,7 +14,7 @@ from pathlib import Path
 if __name__ == "__main__":  # started by path: find this package, not this folder
     sys.path[0] = str(Path(__file__).parents[3])
 
-from rankbook.live.lifeline import die_with_parent
+from rankbook.core.parent_death import die_with_parent
 from rankbook.live.torchrun.loopback import is_loopback, keep_to_loopback
 from rankbook.live.torchrun.notes import read_note, write_note
 
@@ -68,6 +68,8 @@ def make_plan(parser: argparse.ArgumentParser, request: dict, directory: Path):
     chosen = {name for name, value in vars(given).items() if value != parser.get_default(name)}
     if chosen & {"module", "no_python"}:
         raise WrongOptions("the cell is the program: leave out --module and --no-python")
+    if given.nproc_per_node.lstrip("+-").isdigit() and int(given.nproc_per_node) < 1:
+        raise WrongOptions(f"--nproc-per-node {given.nproc_per_node} starts nothing; use 1 or more")
     ours = ["--redirects", "3", "--log-dir", str(directory / "log"), "--monitor-interval", "0.1"]
     if hasattr(given, "shutdown_timeout"):  # for an interrupt: torch's own is 30 seconds
         ours += ["--shutdown-timeout", "2"]
@@ -114,18 +116,18 @@ def _read_options(parser: argparse.ArgumentParser, options: list[str]):
 
 def _rendezvous(given: argparse.Namespace, request: dict):
     """Options for a rendezvous on this machine: before the reader's options, and after them."""
-    if request["endpoint"] is None:
+    if request["rdzv_endpoint"] is None:
         if given.nnodes.rpartition(":")[2] != "1":
             raise WrongOptions(
                 f"--nnodes {given.nnodes} needs several agents; start each with --node NAME"
             )
         return ["--standalone"], []
-    before = ["--rdzv-backend", "c10d", "--rdzv-endpoint", request["endpoint"],
-              "--rdzv-id", request["job"]]  # fmt: skip
+    before = ["--rdzv-backend", "c10d", "--rdzv-endpoint", request["rdzv_endpoint"],
+              "--rdzv-id", request["rdzv_id"]]  # fmt: skip
     if "is_host" in given.rdzv_conf:
         return before, []
     # Said, not guessed: any of this machine's agents would take 127.0.0.1 for itself.
-    conf = ",".join(filter(None, [given.rdzv_conf, f"is_host={int(request['host'])}"]))
+    conf = ",".join(filter(None, [given.rdzv_conf, f"is_host={int(request['rdzv_host'])}"]))
     return before, ["--rdzv-conf", conf]
 
 

@@ -3,58 +3,26 @@
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rankbook.live.publish import DIRECTORY, read_published
-from rankbook.live.torchrun import failure as failure
+from rankbook.live.failure.ending import Ending
+from rankbook.live.torchrun import witness
 from rankbook.live.torchrun.follower import Follower
-from rankbook.live.torchrun.notes import read_note, read_notes, write_note
-from rankbook.live.torchrun.process import LAUNCH, ColdAgent, ForkedAgent
-from rankbook.live.torchrun.report import Ending
-from rankbook.live.torchrun.warm import WarmStartFailed
+from rankbook.live.torchrun.launch_forkserver import WarmStartFailed
+from rankbook.live.torchrun.notes import find_note
+from rankbook.live.torchrun.process import ColdAgent, ForkedAgent
+from rankbook.live.torchrun.publish import read_published
+from rankbook.live.torchrun.spec import LaunchSpec
+from rankbook.live.torchrun.traces import collect, exited
 
-NODE = "RANKBOOK_NODE"
+Agent = ColdAgent | ForkedAgent
 START_SECONDS = 30.0  # until every worker of a warm start has begun; it takes less than one
 TICK = 0.03  # seconds between two looks at the files
 SHUTDOWN_SECONDS = 3.5  # torchrun itself kills what does not end within 2
-
-
-@dataclass(frozen=True)
-class Order:
-    """What to launch: torchrun's options and the program's arguments, as the reader gave them.
-
-    node: a name among several agents, or "". endpoint, job, host: the rendezvous that the agents
-    of one job share, and whether this one hosts it; endpoint is None for a launch by itself.
-    """
-
-    options: list[str]
-    program: list[str]
-    node: str = ""
-    endpoint: str | None = None
-    job: str = ""
-    host: bool = False
-
-    def write(self, directory: Path, cell: str) -> None:
-        """Fill a new, private directory with all that the processes of a launch read."""
-        directory.mkdir(mode=0o700)
-        (directory / "cell.py").write_text(cell, encoding="utf-8")
-        environment = {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"} | dict(os.environ)
-        if environment.get("MPLBACKEND", "").startswith("module://"):
-            del environment["MPLBACKEND"]  # it draws into a notebook; a program has none
-        environment |= {LAUNCH: str(directory), DIRECTORY: str(directory / "published")}
-        if self.node:
-            environment[NODE] = self.node  # programs write it into their records
-        about = asdict(self) | {
-            "environment": environment,
-            "cwd": str(Path.cwd()),
-            "path": sys.path,
-        }
-        write_note(directory / "request.json", about)
 
 
 @dataclass
@@ -65,12 +33,12 @@ class Launch:
     the next is taken when one does not get going (the warm start, then the cold one).
     """
 
-    order: Order
+    spec: LaunchSpec
     prepare: Callable[[], Path]
-    starts: list[Callable[[Path], ColdAgent | ForkedAgent]]
+    starts: Sequence[Callable[[Path], Agent]]
     events: list = field(default_factory=list)  # (seconds since the epoch, kind, content)
     shown: int = 0  # how many of the events the reader has seen
-    agent: ColdAgent | ForkedAgent | None = None
+    agent: Agent | None = None
     code: int | None = None
     began: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
@@ -79,11 +47,11 @@ class Launch:
     published: dict[str, dict] = field(default_factory=dict)
     usage: str = ""
     trouble: str = ""
+    directory: Path | None = None  # of the processes, while they run
 
     def __post_init__(self):
         self.done = threading.Event()
         self._give_up = False
-        self._directory: Path | None = None
         self.follower: Follower | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -109,14 +77,14 @@ class Launch:
     @property
     def agent_failure(self) -> str:
         """What became of an agent that did not fail because of a worker, in words."""
-        name = self.order.node or "torchrun"
+        name = self.spec.node or "torchrun"
         if self.trouble:
             return f"{name} failed: {self.trouble}"
         if self.code is not None and self.code < 0:
             word = signal.Signals(-self.code).name
             return f"the agent of {name} was killed by {word}; its workers ended with it"
-        if not self.endings:
-            log = self.follower.agent_log.strip().splitlines()[-15:] if self.follower else []
+        if all(ending.finished for ending in self.endings):
+            log = self.log.strip().splitlines()[-15:]
             return "\n".join([f"{name} failed with exit code {self.code}; its last words:", *log])
         return ""
 
@@ -147,13 +115,16 @@ class Launch:
     def _run(self) -> None:
         try:
             for start in self.starts:
-                self._directory = self.prepare()
-                self.follower = Follower(self._directory, self.order.node, self._event)
+                directory = self.directory = self.prepare()
+                self.follower = Follower(directory, self.spec.node, self._event)
                 try:
-                    self.agent = start(self._directory)
+                    self.agent = start(directory)
                     if self._give_up:
                         self.agent.destroy()
-                    self._follow(time.monotonic() + START_SECONDS)
+                    self._follow(self.agent, self.follower)
+                    if self.code is not None:
+                        self._collect(directory, self.follower)
+                        shutil.rmtree(directory, ignore_errors=True)
                     break
                 except WarmStartFailed as error:
                     self._event("stderr", f"the warm start failed ({error}); starting cold")
@@ -163,63 +134,78 @@ class Launch:
             self.seconds = time.monotonic() - self.began
             self.done.set()
 
-    def _follow(self, deadline: float) -> None:
-        warm = isinstance(self.agent, ForkedAgent)
+    def _follow(self, agent: Agent, follower: Follower) -> None:
+        """Show what it prints until it ends; raises WarmStartFailed if it does not get going."""
+        deadline = time.monotonic() + START_SECONDS
         while True:
-            self.code = self.agent.poll()  # before reading: the last words must not be lost
+            self.code = agent.poll()  # before reading: the last words must not be lost
             if self.code is not None:
                 break
-            self.follower.read()
-            if warm and not self._got_going() and time.monotonic() > deadline:
-                self.agent.destroy()
+            follower.hurry = self._give_up
+            more = follower.read()
+            late = time.monotonic() > deadline
+            if late and isinstance(agent, ForkedAgent) and not self._got_going(follower):
+                agent.destroy()
                 if self._give_up:  # the reader has seen it end
                     return
                 raise WarmStartFailed(f"not all ranks began within {START_SECONDS:.0f} s")
-            time.sleep(TICK)
-        self.follower.finish()
-        self._collect()
-        shutil.rmtree(self._directory, ignore_errors=True)
+            if not more:
+                time.sleep(TICK)
+        follower.hurry = self._give_up
+        follower.finish()
 
-    def _got_going(self) -> bool:
-        if self.order.endpoint is not None:  # it may have to wait for other agents
+    def _got_going(self, follower: Follower) -> bool:
+        if self.spec.rdzv_endpoint is not None:  # it may have to wait for other agents
             return self.planned
-        return bool(self.follower.attempts) and self.follower.attempts[0].complete
+        return bool(follower.attempts) and follower.attempts[0].complete
 
-    def _event(self, kind: str, content) -> None:
+    def _event(self, kind: str, content: object) -> None:
         self.events.append((time.time(), kind, content))
 
-    def _collect(self) -> None:
+    def _collect(self, directory: Path, follower: Follower) -> None:
         """Read what the processes left."""
-        self.published = read_published(self._directory / "published")
-        end = read_note(self._directory / "end.json") or {}
+        self.published = read_published(directory / "published")
+        end = find_note(directory / "end.json") or {}
         self.usage, self.trouble = end.get("usage", ""), end.get("error", "")
         if self.code == 0:
             return
-        told = {worker["pid"]: worker for worker in end.get("workers", [])}
-        notes = read_notes(self._directory / "reports").values()
-        reports = {report["pid"]: report for report in notes}
-        for worker in self.follower.workers:
-            pid = worker["pid"]
-            if end.get("workers") is None or pid in told:
-                self.endings.append(self._ending(worker, told.get(pid), reports.get(pid)))
+        self.endings = collect(directory, self.spec.node, follower.workers, end)
 
-    def _ending(self, worker: dict, told: dict | None, report: dict | None) -> Ending:
-        stack = self._directory / "stacks" / str(worker["pid"])
-        return Ending(
-            node=self.order.node,
-            rank=worker["rank"],
-            code=told["code"] if told else None,
-            time=report["time"] if report else told["time"] if told else time.time(),
-            report=report,
-            stack=failure.where(stack, str(self._directory / "cell.py")),
-        )
+    @property
+    def log(self) -> str:
+        """What torchrun itself has logged so far."""
+        return self.follower.agent_log if self.follower else ""
+
+    def label(self, worker: dict) -> str:
+        """How the output of `worker` begins: ``[1]``, or ``[left:1]`` of the node "left"."""
+        return self.follower.label({worker["rank"]}) if self.follower else ""
+
+    def workers(self) -> list[dict]:
+        """The workers of the latest attempt, by rank."""
+        workers = list(self.follower.workers) if self.follower else []
+        return sorted(workers, key=lambda worker: worker["rank"])
+
+    def ask(self) -> None:
+        """Ask the workers that run where they are; `answer` has what they say, a moment later."""
+        for worker in self.alive():
+            if self.directory:
+                witness.ask(self.directory, worker["pid"])
+
+    def answer(self, worker: dict, since: float) -> dict | None:
+        """What `worker` said of where it is (`witness`); None if nothing, or nothing `since`."""
+        return witness.answer(self.directory, worker["pid"], since) if self.directory else None
+
+    def left_well(self, worker: dict) -> bool:
+        """Whether `worker` has come to the end of the program."""
+        return self.directory is not None and exited(self.directory, worker["pid"]) is not None
+
+    def say(self, text: str) -> None:
+        """Have the notebook's own words shown among what the launch prints."""
+        self._event("stderr", text)
 
     def alive(self) -> list[dict]:
         """The workers of the latest attempt that still run."""
-        if not self.running or self.follower is None:
-            return []
-        workers = sorted(self.follower.workers, key=lambda worker: worker["rank"])
-        return [worker for worker in workers if exists(worker["pid"])]
+        return [w for w in self.workers() if exists(w["pid"])] if self.running else []
 
 
 def exists(pid: int) -> bool:

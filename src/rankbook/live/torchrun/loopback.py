@@ -9,6 +9,7 @@ import importlib
 import ipaddress
 import os
 import socket
+from typing import Any
 
 # The modules of torch that make stores, by a name of their own for the class.
 WITH_STORES = (
@@ -34,7 +35,7 @@ def keep_to_loopback() -> None:
 
     Stores at other addresses are as torch makes them. Loads torch.
     """
-    modules = [importlib.import_module(name) for name in WITH_STORES]
+    modules: list[Any] = [importlib.import_module(name) for name in WITH_STORES]
     if not hasattr(modules[0].TCPStore, "listens_on"):
         store = _loopback_store(modules[0].TCPStore)
         for module in modules:

@@ -3,21 +3,29 @@
 import json
 import os
 import time
+from collections.abc import Container
 from pathlib import Path
+
+from rankbook.core.atomic import hand_over
+
+LAUNCH = "RANKBOOK_LAUNCH"  # names the launch's private directory to its processes
 
 
 def write_note(path: Path, content: dict) -> None:
     """Write `content` to `path`: a reader sees the whole file or none."""
-    part = path.with_suffix(f".part{os.getpid()}")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(json.dumps(content), encoding="utf-8")
-    part.rename(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hand_over(path, json.dumps(content))
 
 
-def read_note(path: Path) -> dict | None:
+def read_note(path: Path) -> dict:
+    """What `write_note` wrote to `path`; raises FileNotFoundError."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def find_note(path: Path) -> dict | None:
     """What `write_note` wrote to `path`; None if nothing is there yet."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_note(path)
     except FileNotFoundError:
         return None
 
@@ -27,7 +35,7 @@ def next_name() -> str:
     return f"{time.time_ns():020d}-{os.getpid()}.json"
 
 
-def read_notes(directory: Path, known: set[str] = frozenset()) -> dict[str, dict]:
+def read_notes(directory: Path, known: Container[str] = ()) -> dict[str, dict]:
     """Every note in `directory` whose name is not in `known`, in the order of writing."""
     names = sorted(path.name for path in Path(directory).glob("*.json") if path.name not in known)
     return {name: read_note(Path(directory) / name) for name in names}

@@ -15,9 +15,7 @@ from pathlib import Path
 import psutil
 
 from rankbook.live.torchrun import agent
-from rankbook.live.torchrun.notes import read_note
-
-LAUNCH = "RANKBOOK_LAUNCH"
+from rankbook.live.torchrun.notes import LAUNCH, read_note
 
 
 class Starter:
@@ -83,7 +81,7 @@ class ColdAgent:
 
 
 class ForkedAgent:
-    """An agent that the warm process started, and the line to its launcher."""
+    """An agent that the fork server started, and the line to its launcher."""
 
     def __init__(self, launcher: socket.socket):
         self._launcher = launcher

@@ -1,117 +1,58 @@
-"""Why a launch failed: the ranks' own reports, their exit codes, and who only followed."""
-
-import signal
-from dataclasses import dataclass
+"""Why a launch failed, from what its workers and its agent left; `failure` judges and words it."""
 
 from rankbook.live.errors import CellFailed
-from rankbook.live.output import label
-from rankbook.live.ranks.report import CONSEQUENCE
-
-ENDED_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 130)
-
-
-@dataclass
-class Ending:
-    """How one worker of a launch ended."""
-
-    node: str
-    rank: int
-    code: int | None  # None: the agent did not live to tell
-    time: float  # seconds since the epoch
-    report: dict | None  # what the rank said of its exception
-    stack: dict  # where a signal hit it: "line" and "call"
-
-    @property
-    def name(self) -> str:
-        """The rank, with its node if there are several."""
-        return f"{self.node} rank {self.rank}" if self.node else f"rank {self.rank}"
-
-    @property
-    def consequence(self) -> bool:
-        """Whether another rank's failure explains this one."""
-        return self.report is not None and bool(CONSEQUENCE.search(self.report["message"]))
-
-    @property
-    def may_be_closed_by_agent(self) -> bool:
-        """Whether torchrun's ending of the others would look like this."""
-        return self.report is None and (self.code is None or self.code in ENDED_BY_AGENT)
-
-    @property
-    def what(self) -> str:
-        """The failure in words."""
-        if self.report:
-            message = f": {self.report['message']}" if self.report["message"] else ""
-            return f"raised {self.report['type']}{message}"
-        if self.code is not None and self.code < 0:
-            name = signal.Signals(-self.code).name
-            hint = " (the system does this too when memory runs out)" if name == "SIGKILL" else ""
-            return f"was killed by {name}{hint}"
-        return f"left with exit code {self.code}" if self.code is not None else "ended"
-
-    @property
-    def place(self) -> str:
-        """Where it was: ``all_reduce, cell line 4``; empty if unknown."""
-        where = self.report or self.stack
-        line = f"cell line {where['line']}" if where["line"] else ""
-        return ", ".join(filter(None, [where["call"] if line else "", line]))
+from rankbook.live.failure.blame import MISMATCH, Verdict, is_consequence, judge_launch
+from rankbook.live.failure.ending import Ending, who
+from rankbook.live.failure.parting import mark
+from rankbook.live.failure.report import called, compose, stopped
 
 
 def explain(endings: list[Ending], agents: list[str]) -> CellFailed:
     """The report on a failed launch, or on several of one job: root cause first.
 
-    endings: of every worker that failed. agents: what became of agents that did not fail because
-    of a worker, in words.
+    endings: of every worker. agents: what became of agents that did not fail because of a worker,
+    in words.
     """
-    causes = _causes(endings)
-    if agents:  # then it is clear who ended the workers
-        causes = [cause for cause in causes if not cause.may_be_closed_by_agent]
-    lines = [line for group in _same(causes) for line in _cause(group)] + agents
-    lines += [_follower(ending) for ending in endings if ending not in causes]
-    lines = lines or ["torchrun failed"]
-    return CellFailed(lines[0].split("\n")[0], "\n".join(lines))
+    verdict = judge_launch(endings, bool(agents))
+    if all(map(is_consequence, verdict.causes)):  # nobody's own failure says why
+        mark(endings)
+        verdict = judge_launch(endings, bool(agents))
+    lines = [*agents, *_others(endings, verdict)]
+    nothing = not (verdict.causes or verdict.finding or lines)
+    return compose(verdict, ["torchrun failed"] if nothing else lines)
 
 
 def interrupted(endings: list[Ending], seconds: float) -> CellFailed:
-    """The report on a launch that the reader interrupted."""
-    head = f"interrupted; everything was ended {seconds:.1f} s later"
-    places = [f"{ending.name} was in {ending.place}" for ending in endings if ending.place]
-    return CellFailed(head, "\n".join([head, *places]))
+    """The report on a launch that the reader interrupted; it ended `seconds` later."""
+    verdict = Verdict(finding=f"interrupted; everything was ended {seconds:.1f} s later")
+    mark(endings)
+    parted = [e for e in endings if e.parted]
+    lines = [MISMATCH, *map(called, parted)] if parted else []
+    lines += [f"{e.name} was in {e.place}" for e in endings if e.place and e not in parted]
+    if left := [e for e in endings if e.finished]:
+        lines.append(_left(left))
+    return compose(verdict, lines)
 
 
-def _causes(endings: list[Ending]) -> list[Ending]:
-    """Those that no other failure explains, the first first; they may be several."""
-    ordered = sorted(endings, key=lambda ending: ending.time)
-    own = [e for e in ordered if not e.consequence and not e.may_be_closed_by_agent]
-    if own:
-        return own
-    # Nobody raised by itself. A signal comes from outside if it is not torchrun's SIGTERM.
-    killed = [e for e in ordered if e.report is None and e.code == -signal.SIGKILL]
-    return killed or [e for e in ordered if e.consequence][:1] or ordered[:1]
+def _others(endings: list[Ending], verdict: Verdict) -> list[str]:
+    """One line for each worker that is not a cause; those that ended well have one together."""
+    lines = []
+    for e in endings:
+        if verdict.mismatch and (e.parted or (e.call and e.call.op)):
+            lines.append(called(e))
+        elif not e.finished and e not in verdict.causes:
+            lines.append(_follower(e, verdict))
+    left = [e for e in endings if e.finished and e not in verdict.early]
+    return [*lines, _left(left)] if left else lines
 
 
-def _same(causes: list[Ending]) -> list[list[Ending]]:
-    """Ranks of one node that failed in the same way, at the same place."""
-    groups: dict[tuple, list[Ending]] = {}
-    for ending in causes:
-        traceback = ending.report["traceback"] if ending.report else ""
-        groups.setdefault((ending.node, ending.what, ending.place, traceback), []).append(ending)
-    return list(groups.values())
+def _left(left: list[Ending]) -> str:
+    return f"{who(left)} had left with exit code 0"
 
 
-def _cause(group: list[Ending]) -> list[str]:
-    first = group[0]
-    name = (
-        first.name if len(group) == 1 else f"{first.node} {label(e.rank for e in group)}".lstrip()
-    )
-    if first.report:
-        return [f"{name} {first.what}", first.report["traceback"]]
-    return [f"{name} {first.what}" + (f" ({first.place})" if first.place else "")]
-
-
-def _follower(ending: Ending) -> str:
-    if ending.report:
-        place = f" in {ending.place}" if ending.place else ""
-        return f"{ending.name} stopped{place}: {ending.report['type']}, a consequence"
+def _follower(ending: Ending, verdict: Verdict) -> str:
+    if ending.raised:
+        return stopped(ending, verdict)
     if ending.place:
         return f"{ending.name} was in {ending.place}; torchrun ended it"
     return f"{ending.name} was ended by torchrun"

@@ -9,23 +9,27 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rankbook.live.errors import UsageError
 from rankbook.live.private import private_directory
-from rankbook.live.publish import Published, gather
-from rankbook.live.torchrun.launch import TICK, Launch, Order
+from rankbook.live.torchrun.launch import TICK, Launch
+from rankbook.live.torchrun.launch_forkserver import LaunchForkServer, gpus_visible
+from rankbook.live.torchrun.lookout import whereabouts
 from rankbook.live.torchrun.notes import read_note
 from rankbook.live.torchrun.process import ColdAgent, Starter
-from rankbook.live.torchrun.report import explain, interrupted
-from rankbook.live.torchrun.warm import Warm, gpus_visible
+from rankbook.live.torchrun.publish import Published, gather
+from rankbook.live.torchrun.report import explain
+from rankbook.live.torchrun.spec import LaunchSpec
+from rankbook.live.torchrun.watch import watch
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
 PLAN_SECONDS = 120.0  # until torchrun has read its options: a cold start loads torch first
 
 
-class Job:
-    """Agents that meet at one c10d rendezvous on this machine, under names."""
+class Rendezvous:
+    """Agents that meet at one c10d rendezvous on this machine, under names: a job of torchrun's."""
 
     def __init__(self):
         # Bound, but not listening: nobody else is given the port until the first agent takes it.
@@ -52,32 +56,35 @@ class Torchrun:
     def __init__(self):
         self._root = private_directory("torchrun")
         self._starter = Starter()
-        self._warm = Warm(self._starter)
-        self._job: Job | None = None
+        self._forkserver = LaunchForkServer(self._starter)
+        self._rendezvous: Rendezvous | None = None
         self._last: Launch | None = None
         self._count = 0
         atexit.register(self.close)
 
-    def run(self, order: Order, cell: str, show: Callable, cold: bool = False) -> Published:
+    def run(self, spec: LaunchSpec, cell: str, show: Callable, cold: bool = False) -> Published:
         """Launch `cell` and wait for the end; raises CellFailed."""
-        launch = self._launch(order, cell, cold)
+        launch = self._launch(spec, cell, cold)
         return self._wait([launch], show)
 
     def run_node(
-        self, order: Order, cell: str, show: Callable, cold: bool = False, background: bool = False
+        self,
+        spec: LaunchSpec,
+        cell: str,
+        show: Callable,
+        cold: bool = False,
+        background: bool = False,
     ) -> Published | None:
         """Launch one agent of a job; in the background, return when torchrun has its options."""
-        if self._job is None or not self._job.running:
-            self._new_job()
-        job = self._job
-        if order.node in job.launches and job.launches[order.node].running:
+        meeting = self._meeting()
+        if spec.node in meeting.launches and meeting.launches[spec.node].running:
             raise UsageError(
-                f"{order.node} is running already; end it with %torchrun kill {order.node}, "
+                f"{spec.node} is running already; end it with %torchrun kill {spec.node}, "
                 "or take another name"
             )
-        host = not any(launch.running for launch in job.launches.values())
-        order = Order(order.options, order.program, order.node, job.endpoint, job.id, host)
-        launch = job.launches[order.node] = self._launch(order, cell, cold)
+        endpoint, host = meeting.endpoint, not meeting.running
+        spec = replace(spec, rdzv_endpoint=endpoint, rdzv_id=meeting.id, rdzv_host=host)
+        launch = meeting.launches[spec.node] = self._launch(spec, cell, cold)
         if not background:
             return self._wait([launch], show)
         deadline = time.monotonic() + PLAN_SECONDS
@@ -116,14 +123,16 @@ class Torchrun:
         launch = self.node(name) if name else self._last
         if launch is None:
             raise UsageError("%torchrun logs: nothing was launched yet")
-        return launch, launch.follower.agent_log if launch.follower else ""
+        return launch, launch.log
 
     def status(self) -> list[str]:
-        """One line for each agent of the job."""
-        return [self._status(name, launch) for name, launch in self._nodes().items()]
+        """A line for each agent of the job, and for each rank that runs: where it is."""
+        nodes = self._nodes()
+        places = whereabouts([launch for launch in nodes.values() if launch.running])
+        return [line for item in nodes.items() for line in self._status(*item, places)]
 
     def stop(self) -> None:
-        """End every launch, and the warm process."""
+        """End every launch, and the fork server."""
         launches = [*self._nodes().values(), *filter(None, [self._last])]
         running = [launch for launch in launches if launch.running]
         for launch in running:
@@ -131,7 +140,7 @@ class Torchrun:
             launch.send_signal(signal.SIGTERM)
         for launch in running:
             launch.end()
-        self._warm.stop()
+        self._forkserver.stop()
 
     def close(self) -> None:
         """For the end of the notebook's kernel: `stop`, and leave no files."""
@@ -147,54 +156,48 @@ class Torchrun:
         return nodes[name]
 
     def _nodes(self) -> dict[str, Launch]:
-        return self._job.launches if self._job else {}
+        return self._rendezvous.launches if self._rendezvous else {}
 
-    def _new_job(self) -> None:
-        if self._job is not None:
-            self._job.close()
-        self._job = Job()
+    def _meeting(self) -> Rendezvous:
+        """The rendezvous of the agents that run; a new one if none does."""
+        if self._rendezvous is None or not self._rendezvous.running:
+            if self._rendezvous is not None:
+                self._rendezvous.close()
+            self._rendezvous = Rendezvous()
+        return self._rendezvous
 
-    def _launch(self, order: Order, cell: str, cold: bool) -> Launch:
+    def _launch(self, spec: LaunchSpec, cell: str, cold: bool) -> Launch:
         def prepare() -> Path:
             self._count += 1
-            directory = self._root / f"{self._count}-{order.node or 'launch'}"
-            order.write(directory, cell)
+            directory = self._root / f"{self._count}-{spec.node or 'launch'}"
+            spec.write(directory, cell)
             return directory
 
         def start_warm(directory: Path):
             environment = read_note(directory / "request.json")["environment"]
-            return self._warm.launch(directory, environment)
+            return self._forkserver.launch(directory, environment)
 
         def start_cold(directory: Path):
             return ColdAgent(directory, self._starter)
 
         def start_instead(directory: Path):
-            self._warm.give_up()
+            self._forkserver.give_up()
             return start_cold(directory)
 
         warm = not cold and sys.platform.startswith("linux") and not gpus_visible()
-        warm = warm and not {"--run-path", "--run_path"} & set(order.options)
+        warm = warm and not {"--run-path", "--run_path"} & set(spec.options)
         starts = [start_warm, start_instead] if warm else [start_cold]
-        self._last = Launch(order, prepare, starts)
+        self._last = Launch(spec, prepare, starts)
         self._last.start()
         return self._last
 
     def _wait(self, launches: list[Launch], show: Callable) -> Published:
-        """Show events in the order of time until all have ended."""
-        try:
-            while any(launch.running for launch in launches):
-                _show_events(launches, show)
-                time.sleep(TICK)
-            _show_events(launches, show)
-        except KeyboardInterrupt:
-            seconds = _end([launch for launch in launches if launch.running])
-            _show_events(launches, show)
-            endings = [ending for launch in launches for ending in launch.endings]
-            raise interrupted(endings, seconds) from None
+        """Until all have ended; returns what the job published, raises CellFailed."""
+        job = self._nodes().values() if launches[0].spec.rdzv_endpoint else launches
+        watch(launches, job, show)
         if failed := [launch for launch in launches if launch.failed]:
             self._raise_failure(failed)
-        of_job = self._nodes().values() if launches[0].order.endpoint else launches
-        return gather({k: v for launch in of_job for k, v in launch.published.items()})
+        return gather({k: v for launch in job for k, v in launch.published.items()})
 
     def _raise_failure(self, failed: list[Launch]) -> None:
         for launch in failed:
@@ -203,35 +206,14 @@ class Torchrun:
         agents = [launch.agent_failure for launch in failed if launch.agent_failure]
         raise explain([ending for launch in failed for ending in launch.endings], agents)
 
-    def _status(self, name: str, launch: Launch) -> str:
+    def _status(self, name: str, launch: Launch, places: dict[int, str]) -> list[str]:
         if launch.running:
-            ranks = ", ".join(f"{w['rank']} (process {w['pid']})" for w in launch.alive())
             agent = launch.agent.pid if launch.agent else None
-            return f"{name}: running, agent process {agent}, ranks {ranks or 'not started yet'}"
+            ranks = [
+                f"  rank {w['rank']} (process {w['pid']}): {places.get(w['pid'], 'no answer')}"
+                for w in launch.alive()
+            ]
+            none = "" if ranks else ", no ranks yet"
+            return [f"{name}: running, agent process {agent}{none}", *ranks]
         how = f"ended by {launch.killed_by_reader}" if launch.killed_by_reader else "ended"
-        return f"{name}: {how} after {launch.seconds:.1f} s, exit code {launch.code}"
-
-
-def _end(launches: list[Launch]) -> float:
-    """The reader interrupts: politely first, at once when interrupted again. Return seconds."""
-    began = time.monotonic()
-    try:
-        for launch in launches:
-            launch.send_signal(signal.SIGINT)
-        for launch in launches:
-            launch.end(signal.SIGINT)
-    except KeyboardInterrupt:
-        for launch in launches:
-            launch.destroy()
-    return time.monotonic() - began
-
-
-def _show_events(launches: list[Launch], show: Callable) -> None:
-    """Show what the reader has not seen, in the order of time."""
-    fresh = []
-    for launch in launches:
-        events = launch.events[launch.shown :]
-        launch.shown += len(events)
-        fresh += events
-    for _, kind, content in sorted(fresh, key=lambda event: event[0]):
-        show(kind, content)
+        return [f"{name}: {how} after {launch.seconds:.1f} s, exit code {launch.code}"]

@@ -18,6 +18,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from rankbook.core.agreement import gather
 from rankbook.parallel import clocks
 from rankbook.parallel.joining.timeline import JoinEvent, JoinTimeline
 
@@ -65,13 +66,12 @@ class JoinRecording:
         Between machines, clocks are set against each other, and the timeline's `clock_error` says
         how well. Raises ValueError if no rank did anything.
         """
-        rank, size = dist.get_rank(group), dist.get_world_size(group)
+        rank = dist.get_rank(group)
         offsets, error = clocks.clock_offsets(group)
         ahead = offsets[rank]
         mine = [e._replace(start=e.start - ahead, end=e.end - ahead) for e in self.events(rank)]
-        everyone = [None] * size
-        dist.all_gather_object(everyone, mine, group=group)
-        return JoinTimeline([event for events in everyone for event in events], error)
+        events = [event for events in gather(mine, group) for event in events]
+        return JoinTimeline(events, error)
 
     @contextmanager
     def _noting(self, kind: str, name: str = "") -> Iterator[None]:

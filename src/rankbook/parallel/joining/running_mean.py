@@ -3,6 +3,8 @@
 Source of the protocol: https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html
 """
 
+from typing import cast
+
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
@@ -27,7 +29,8 @@ class RunningMean(Joinable):
 
     def __init__(self, device: torch.device | str = "cpu", group: dist.ProcessGroup | None = None):
         super().__init__()
-        self._device, self._group = torch.device(device), group or dist.group.WORLD
+        self._device = torch.device(device)
+        self._group = cast(dist.ProcessGroup, group or dist.group.WORLD)
         # value x weight, weight; one type on all ranks: gloo takes nothing but bytes
         self._sums = torch.zeros(2, dtype=torch.float64, device=self._device)
 

@@ -1,0 +1,118 @@
+"""The pages of one language: Jupyter Book, given chapters that are executed already."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+from fingerprint import OUT, ROOT
+
+SITE = OUT / "html"
+LANGUAGES = {"en": "English", "zh": "Chinese"}
+SHOWN = re.compile(r"Executed notebook|WARNING: |ERROR: |CRITICAL: |^[\w.]+Error: .")
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def build_pages(language: str, kept: dict[str, Path]) -> bool:
+    """Build the pages of `language`; return whether they stand.
+
+    kept: the execution of each chapter, by the name of its page.
+    """
+    work = OUT / language
+    # Sphinx would keep a page whose warnings it printed last time: each build starts afresh.
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    started = time.monotonic()
+    config = configuration(language)
+    config["execute"]["cache"] = str(work / "cache")
+    chapters = {page: path for page, path in kept.items() if f"/{language}/" in page}
+    context = config["sphinx"]["config"]["html_context"]
+    context["executed"] = fill(work / "cache", chapters)
+    merged = work / "_config.yml"
+    merged.write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
+    if not run_jupyter_book(language, merged, work):
+        log = (work / "build.log").relative_to(ROOT)
+        print(f"{LANGUAGES[language]}: the build failed; the whole log is in {log}", flush=True)
+        return False
+    shutil.rmtree(SITE / language, ignore_errors=True)
+    SITE.mkdir(exist_ok=True)
+    (work / "_build" / "html").rename(SITE / language)
+    seconds = time.monotonic() - started
+    print(f"{LANGUAGES[language]}: pages built in {seconds:.0f} s", flush=True)
+    return True
+
+
+def configuration(language: str) -> dict:
+    """The root ``_config.yml`` with the language's overlay and absolute paths."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    overlay = ROOT / "book" / language / "_config.yml"
+    if overlay.exists():
+        config = merge(config, yaml.safe_load(overlay.read_text("utf-8")))
+    extensions = config["sphinx"]["local_extensions"]  # relative to the merged file's folder
+    config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
+    return config
+
+
+def merge(base: dict, overlay: dict) -> dict:
+    """`base` with `overlay` laid over it, dictionaries inside included; lists are replaced."""
+    nested = {
+        key: merge(base[key], value)
+        if isinstance(value, dict) and isinstance(base.get(key), dict)
+        else value
+        for key, value in overlay.items()
+    }
+    return {**base, **nested}
+
+
+def fill(folder: Path, chapters: dict[str, Path]) -> dict[str, dict]:
+    """Put the executed `chapters` where Jupyter Book looks before it executes one.
+
+    Returns how long each took and when that was, by the name of its page.
+    """
+    from executed import read
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+
+    cache, executed = get_cache(folder), {}
+    for page, path in chapters.items():
+        notebook = read(path)
+        executed[page] = dict(notebook.metadata.executed)
+        bundle = CacheBundleIn(notebook, page, data={})
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    return executed
+
+
+def run_jupyter_book(language: str, config: Path, work: Path) -> bool:
+    """Run Jupyter Book, show what it complains of, write all it says to ``build.log``."""
+    toc = ROOT / ("_toc.yml" if language == "en" else f"book/{language}/_toc.yml")
+    start = "from jupyter_book.cli.main import main; main()"  # it cannot be run with -m
+    command = [sys.executable, "-c", start, "build", ROOT, "--all", "-W", "-n", "--keep-going"]
+    command += ["--config", config, "--toc", toc, "--path-output", work]
+    with (
+        (work / "build.log").open("w", encoding="utf-8") as log,
+        subprocess.Popen(
+            [str(part) for part in command],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+    ):
+        for line in process.stdout or ():
+            log.write(plain(line))
+            if SHOWN.search(plain(line)):
+                print("  " + plain(line).replace(f"{ROOT}/", "").rstrip(), flush=True)
+    return process.returncode == 0
+
+
+def plain(text: str) -> str:
+    """Without the escape sequences of a terminal."""
+    return ESCAPES.sub("", text)

@@ -1,0 +1,1 @@
+"""The ground floor: what every other room stands on. It imports torch and psutil only."""

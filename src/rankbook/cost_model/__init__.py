@@ -1,0 +1,30 @@
+"""What changes at 8, 64 and 512 nodes: computed, never measured, from stated assumptions.
+
+Each function takes the number of nodes and what it needs to know of a cluster, a `ClusterSpec`.
+What was measured, and goes in, comes from book/results.
+"""
+
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
+
+if TYPE_CHECKING:
+    from rankbook.cost_model.cluster_spec import ClusterSpec
+    from rankbook.cost_model.network import Link, crossing, fitted_link, ring, tree
+    from rankbook.cost_model.pipelines import pipeline_idle
+    from rankbook.cost_model.rendezvous import Joining, RendezvousCosts, join, watching
+    from rankbook.cost_model.saving import (
+        best_period,
+        job_mtbf,
+        lost_share,
+        state_bytes,
+        write_seconds,
+    )
+    from rankbook.cost_model.start_up import (
+        Reads,
+        start_from_copy,
+        start_from_image,
+        start_shared,
+    )
+
+__getattr__, __dir__ = attach(__name__, __file__)

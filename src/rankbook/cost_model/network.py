@@ -1,0 +1,61 @@
+"""How long an all_reduce takes by the alpha-beta model: a ring, and a tree.
+
+Source of the model: Thakur, Rabenseifner and Gropp, https://doi.org/10.1177/1094342005051521
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, log2
+
+from rankbook.cost_model.cluster_spec import ClusterSpec
+
+
+@dataclass(frozen=True)
+class Link:
+    """From one member of a ring to the next: alpha seconds a step, and beta seconds a byte."""
+
+    name: str
+    alpha: float
+    beta: float
+
+    @classmethod
+    def of(cls, spec: ClusterSpec) -> "Link":
+        """Between nodes of `spec`: each rank has a card of its own and they share the message."""
+        together = spec.ranks_per_node * spec.link_bandwidth
+        return cls(f"{together * 8e-9:g} Gbit/s a node, assumed", spec.latency, 1 / together)
+
+
+def fitted_link(result: Mapping) -> Link:
+    """The link behind a result of benchmarks/all_reduce.py, whose line is of the whole ring."""
+    ranks, fit = result["ranks"], result["fit"]
+    steps = 2 * (ranks - 1)
+    name = f"{result['backend']}, fitted to {ranks} ranks"
+    beta = fit["beta_seconds_per_byte"] * ranks / steps
+    return Link(name, fit["alpha_seconds"] / steps, beta)
+
+
+def ring(n: int, nbytes: float, link: Link) -> float:
+    """Seconds of an all_reduce of `nbytes` by a ring of `n`: 2 (n - 1) steps, a chunk in each.
+
+    Source: Patarasuk and Yuan, https://doi.org/10.1016/j.jpdc.2008.09.002
+    """
+    return 2 * (n - 1) * (link.alpha + nbytes / n * link.beta)
+
+
+def tree(n: int, nbytes: float, link: Link) -> float:
+    """The same by two trees, each for half of the message: up and down, piece behind piece.
+
+    They use the whole bandwidth, as NCCL's do. Source: Sanders, Speck and Träff,
+    https://doi.org/10.1016/j.parco.2009.09.001
+    """
+    if n == 1:
+        return 0.0
+    return 2 * ceil(log2(n)) * link.alpha + 2 * nbytes * link.beta
+
+
+def crossing(nbytes: float, link: Link) -> float:
+    """The size of ring from which latency takes more of its time than bandwidth does.
+
+    There the two terms of `ring` are equal: alpha = nbytes / n beta.
+    """
+    return nbytes * link.beta / link.alpha

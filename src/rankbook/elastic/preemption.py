@@ -1,0 +1,65 @@
+"""Leaving in time: a signal is noted, and obeyed by all ranks together after the same step."""
+
+import os
+import signal
+import sys
+import time
+from typing import NoReturn
+
+import torch
+import torch.distributed as dist
+
+from rankbook.core.placement import group_device
+
+TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: not done, and worth another start
+
+
+class PreemptionHandler:
+    """That this process has been told to end: by torchrun, a scheduler, or the cloud.
+
+    From here on the signals are noted and not obeyed, so that the step in flight can end and be
+    saved. What sent them ends this process anyway if that takes too long: torchrun after its
+    ``--shutdown-timeout``. Has to be made in the main thread. As a context manager it gives the
+    signals back in the end.
+    """
+
+    def __init__(self, signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGUSR1)):
+        self.given: signal.Signals | None = None  # the first signal that this process got
+        self._before = {each: signal.signal(each, self._note) for each in signals}
+
+    def __enter__(self) -> "PreemptionHandler":
+        return self
+
+    def __exit__(self, *error) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.given = self.given or signal.Signals(number)
+
+    def agreed(self, group: dist.ProcessGroup | None = None) -> bool:
+        """Whether any rank got a signal; on all ranks of `group`, which all hear the same."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return self.given is not None
+        flag = torch.tensor([float(self.given is not None)], device=group_device(group))
+        dist.all_reduce(flag, dist.ReduceOp.MAX, group)
+        return bool(flag)
+
+    def leave(self, wait: float = 2.0) -> NoReturn:
+        """End this process when all is saved; never with status 0, which says that the job is done.
+
+        Who got a signal ends by it. Who has only heard of another's waits up to `wait` seconds for
+        its own, as torchrun may be about to start everybody anew, and then ends with status 75:
+        its agent starts it again, and another number of ranks goes on.
+        """
+        end = time.monotonic() + wait
+        while self.given is None and time.monotonic() < end:
+            time.sleep(0.01)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        if self.given is None:
+            os._exit(TRY_AGAIN)  # no clean-up: it would wait for ranks that have left
+        signal.signal(self.given, signal.SIG_DFL)
+        os.kill(os.getpid(), self.given)
+        signal.pause()
+        raise AssertionError("unreachable")

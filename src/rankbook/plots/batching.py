@@ -1,0 +1,148 @@
+"""What padding costs: batches drawn to scale, and how much of the cost each cure recovers."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from rankbook.plots.theme import INK, QUIET, color, style
+
+REAL, OTHER, EMPTY = color(0), color(2), "#f4cd95"  # OTHER: the next review in a packed batch
+GAP = 2.0  # rows between two batches
+Batches = Sequence[tuple[Sequence[int], int]]  # of each: the lengths, and the width
+
+
+def padding(ways: Mapping[str, Sequence], rows: int | None = None) -> Figure:
+    """Draw batches to scale: a row a review, its real tokens dark, its padding light.
+
+    ways: name to batches, each a `rankbook.speed.Batch` or (lengths of its reviews, width that
+    they are padded to). Width 0 is a packed batch: its reviews lie end to end, shown in lines of
+    the longest width. Above each stands the share of padding in what is computed. rows: the
+    height of all panels, in rows (that of the highest). Raises ValueError without batches.
+    """
+    ways = {name: [_plain(batch) for batch in batches] for name, batches in ways.items()}
+    if not ways or not all(ways.values()):
+        raise ValueError("padding: there is no batch to draw; give it {way: batches}")
+    widest = max(max([width, *lengths]) for way in ways.values() for lengths, width in way)
+    heights = [sum(_height(batch, widest) + GAP for batch in way) for way in ways.values()]
+    with style():
+        figure, grid = plt.subplots(
+            1, len(ways), figsize=(6.8, 3.3), sharey=True, squeeze=False, layout="constrained"
+        )
+        for axes, (name, batches) in zip(grid[0], ways.items(), strict=True):
+            top = 0.0
+            for batch in batches:
+                (_packed if batch[1] == 0 else _padded)(axes, batch, top, widest)
+                top += _height(batch, widest) + GAP
+            axes.set(xlim=(0, widest), ylim=(rows or max(heights), -0.5), yticks=[])
+            axes.set_xticks([0, widest])
+            axes.set_xlabel("tokens", size=8.5, labelpad=-8)
+            axes.spines["left"].set_visible(False)
+            axes.set_title(f"{name}\n{_share(batches):.0%} padding", size=8.5)
+        grid[0, 0].set_ylabel("reviews, batch by batch", size=8.5)
+        figure.legend(handles=_legend(ways), loc="outside lower center", ncols=3, fontsize=8.5)
+    return figure
+
+
+def padding_recovered(
+    seconds: Mapping[str, Mapping[str, float]], arithmetic: Mapping[str, float]
+) -> Figure:
+    """Draw how much faster each way of batching is than the first, which pads the most.
+
+    seconds: way to "median", "p10" and "p90" of the same samples' time. arithmetic: way to what
+    it computes, padding included, divided by what the real tokens need. The dashed line is the
+    limit without any padding, the tick on a bar that of its own arithmetic; in the bar stands
+    what `recovered` gives. Raises ValueError without a way.
+    """
+    if not seconds:
+        raise ValueError("padding_recovered: there is no way of batching; give it {way: seconds}")
+    (first, slow), best = next(iter(seconds.items())), 0.0
+    shares = recovered(seconds, arithmetic)
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 0.44 * len(seconds) + 1.2), layout="constrained")
+        for y, (way, time) in enumerate(seconds.items()):
+            gain = {name: slow["median"] / time[name] for name in ("median", "p10", "p90")}
+            limit = arithmetic[first] / arithmetic[way]
+            best = max(best, gain["p10"], limit, arithmetic[first])
+            axes.barh(y, gain["median"], 0.62, color=color(0 if y else 7))
+            axes.hlines(y, gain["p90"], gain["p10"], color=INK, lw=0.8)
+            axes.vlines(limit, y - 0.38, y + 0.38, color=color(1), lw=2.2)
+            words = f"{shares[way]:.0%} of the padding's cost recovered" if y else ""
+            axes.text(0.03, y, words, va="center", size=8.5, color="white")
+        axes.axvline(arithmetic[first], color=QUIET, ls="--", lw=1.2, zorder=0)
+        axes.set_yticks(range(len(seconds)), list(seconds))
+        axes.set(ylim=(len(seconds) - 0.5, -0.5), xlim=(0, best * 1.05))
+        axes.set_xlabel(f"times as fast as {first!r}")
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(left=False)
+        handles = [
+            plt.Line2D([], [], color=color(1), lw=2.2, label="limit of the way's own arithmetic"),
+            plt.Line2D([], [], color=QUIET, ls="--", lw=1.2, label="no padding at all"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5)
+    return figure
+
+
+def recovered(
+    seconds: Mapping[str, Mapping[str, float]], arithmetic: Mapping[str, float]
+) -> dict[str, float]:
+    """The share of the padding's cost that each way saves: 0 is that of the first, 1 all of it.
+
+    Of the first way's time, only the part beyond the real tokens' arithmetic can be saved. Raises
+    ValueError if the first way pads nothing.
+    """
+    first = next(iter(seconds))
+    if arithmetic[first] <= 1:
+        raise ValueError(f"recovered: {first!r} pads nothing, so there is nothing to recover")
+    slow = seconds[first]["median"]
+    limit = slow / arithmetic[first]
+    return {way: (slow - time["median"]) / (slow - limit) for way, time in seconds.items()}
+
+
+def _plain(batch) -> tuple[list[int], int]:
+    """(lengths, width) of a batch; 0 is the width of a packed one."""
+    if isinstance(batch, tuple):
+        return batch
+    if batch.offsets is not None:
+        return batch.offsets.diff().tolist(), 0
+    width = batch.ids.shape[1]
+    return [width] * len(batch.ids) if batch.mask is None else batch.mask.sum(1).tolist(), width
+
+
+def _height(batch: tuple[Sequence[int], int], widest: int) -> float:
+    lengths, width = batch
+    return len(lengths) if width else -(-sum(lengths) // widest)
+
+
+def _share(batches: Batches) -> float:
+    real = sum(sum(lengths) for lengths, _ in batches)
+    computed = sum(len(lengths) * width if width else sum(lengths) for lengths, width in batches)
+    return 1 - real / computed
+
+
+def _padded(axes, batch: tuple[Sequence[int], int], top: float, widest: int) -> None:
+    lengths, width = batch
+    places = [top + row for row in range(len(lengths))]
+    axes.barh(places, width, 0.8, align="edge", color=EMPTY)
+    axes.barh(places, lengths, 0.8, align="edge", color=REAL)
+
+
+def _packed(axes, batch: tuple[Sequence[int], int], top: float, widest: int) -> None:
+    """One line of tokens, folded at the widest: two colours in turn tell the reviews apart."""
+    start = 0
+    for number, length in enumerate(batch[0]):
+        end = start + length
+        while start < end:
+            stop = min(end, (start // widest + 1) * widest)
+            ground = (REAL, OTHER)[number % 2]
+            axes.barh(top + start // widest, stop - start, 0.8, left=start % widest,
+                      align="edge", color=ground)  # fmt: skip
+            start = stop
+
+
+def _legend(ways: Mapping[str, Batches]) -> list[Patch]:
+    patches = [Patch(color=REAL, label="real tokens"), Patch(color=EMPTY, label="padding")]
+    if any(width == 0 for way in ways.values() for _, width in way):
+        patches.insert(1, Patch(color=OTHER, label="real tokens of the next review"))
+    return patches

@@ -1,0 +1,110 @@
+"""DDP's backward pass: gradients that become ready, above the buckets that are summed meanwhile."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+
+COMPUTE = "#dfe3e7"  # the bar of the backward pass; its gradients are lines in it
+TURN = 0.62  # of one lane: the backward pass, and below it one for each bucket on its way at once
+GAP = 0.5  # between ranks
+WIDTH, LABELS = 5.4, 0.75  # inches: of the figure, and of what stands beside the rows
+DIGIT = 0.09  # inches: a bucket's number with what it needs beside it
+
+
+def overlap(by_name: Mapping[str, Sequence]) -> Figure:
+    """Draw backward passes below each other, on one time axis: two kinds of bars for each rank.
+
+    by_name: title to one `rankbook.parallel.BackwardPass` a rank, as `OverlapRecorder.gather` gives
+    them. The grey bar is the backward pass up to the last gradient; each line in it is a gradient
+    that became ready, in the colour of its bucket. Below lie the buckets' all_reduces, with their
+    numbers. Behind the title stands the share of the communication that the backward pass hides.
+    Raises ValueError without a backward pass.
+    """
+    if not by_name or not all(by_name.values()):
+        raise ValueError("overlap: there is no backward pass to draw; give it {title: passes}")
+    heights = [sum(_height(each) + GAP for each in passes) for passes in by_name.values()]
+    longest = max(_length(passes) for passes in by_name.values())
+    with style():
+        figure, axes = plt.subplots(
+            len(by_name),
+            figsize=(WIDTH, 0.24 * sum(heights) + 0.32 * len(heights) + 0.75),
+            height_ratios=[height + 1.2 for height in heights],
+            sharex=True,
+            squeeze=False,
+            layout="constrained",
+        )
+        for below, (title, passes) in zip(axes[:, 0], by_name.items(), strict=True):
+            _rows(below, passes, longest)
+            total = sum(each.communication for each in passes)
+            hidden = sum(each.hidden for each in passes) / total if total else 0.0
+            below.set_title(f"{title}: {hidden:.0%} of all_reduce hidden", loc="left", size=9.5)
+        axes[-1, 0].set(xlabel="milliseconds", xlim=(0, longest * 1e3 * 1.005))
+        patches = [
+            Patch(color=COMPUTE, label="backward, a line for each gradient"),
+            Patch(color=color(0), label="all_reduce of a bucket"),
+        ]
+        figure.legend(handles=patches, loc="outside upper left", ncols=2, fontsize=8.5,
+                      handlelength=1.1, columnspacing=1.2)  # fmt: skip
+    return figure
+
+
+def _length(passes: Sequence) -> float:
+    ends = [bucket.end for each in passes for bucket in each.buckets]
+    return max([each.end for each in passes] + ends) - _zero(passes)
+
+
+def _zero(passes: Sequence) -> float:
+    return min(each.start for each in passes)
+
+
+def _lanes(buckets: Sequence) -> list[int]:
+    """A lane for each bucket, so that those on their way at once do not cover one another."""
+    ends, lanes = [], []
+    for bucket in buckets:
+        free = (lane for lane, end in enumerate(ends) if end <= bucket.start)
+        lane = next(free, len(ends))
+        ends[lane : lane + 1] = [bucket.end]
+        lanes.append(lane)
+    return lanes
+
+
+def _height(each) -> float:
+    return 1 + TURN * (1 + max(_lanes(each.buckets), default=0))
+
+
+def _rows(axes, passes: Sequence, longest: float) -> None:
+    top, ticks = 0.0, {}
+    for each in passes:
+        _gradients(axes, each, top, _zero(passes))
+        _buckets(axes, each, top + 1.08, _zero(passes), longest)
+        ticks[top + _height(each) / 2] = f"rank {each.rank}"
+        top += _height(each) + GAP
+    axes.set(ylim=(top - GAP, 0), yticks=list(ticks), yticklabels=list(ticks.values()))
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(left=False)
+    axes.tick_params(axis="x", color=QUIET)
+
+
+def _gradients(axes, each, top: float, zero: float) -> None:
+    bucket_of = {name: bucket.index for bucket in each.buckets for name in bucket.names}
+    begin, length = each.start - zero, each.computed - each.start
+    axes.broken_barh([(begin * 1e3, length * 1e3)], (top, 0.92), color=COMPUTE)
+    for ready in each.gradients:
+        at = (ready.time - zero) * 1e3
+        ground = color(bucket_of[ready.name]) if ready.name in bucket_of else INK
+        axes.vlines(at, top, top + 0.92, color=ground, lw=1.4)
+
+
+def _buckets(axes, each, top: float, zero: float, longest: float) -> None:
+    for bucket, lane in zip(each.buckets, _lanes(each.buckets), strict=True):
+        start, length = bucket.start - zero, bucket.end - bucket.start
+        where = (top + TURN * lane, TURN * 0.88)
+        ground = color(bucket.index)
+        axes.broken_barh([(start * 1e3, length * 1e3)], where, color=ground, ec="white", lw=0.5)
+        if length / longest * (WIDTH - LABELS) > DIGIT:
+            axes.text((start + length / 2) * 1e3, where[0] + where[1] / 2, bucket.index,
+                      ha="center", va="center_baseline", size=7, color=ink_on(ground))  # fmt: skip

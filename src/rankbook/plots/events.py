@@ -1,0 +1,70 @@
+"""The worlds of a job whose nodes come and go, and what lies between them.
+
+Everything is read from the events that the ranks of `rankbook.programs.elastic` write: mappings
+with "time" (seconds since the epoch), "event", "node", "rank", "world_size", "pid" and "attempt",
+and for the event "step" also "step" and "loss". "attempt" is the same on all ranks that were
+started together.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class World:
+    """A world as its rank 0 saw it: from the start of that process to its last event."""
+
+    size: int
+    steps: tuple[tuple[float, int, float], ...]  # (time, step, loss) of each step that it finished
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The time without a step between two worlds: from the last step to the next one."""
+
+    start: float
+    end: float
+    before: int  # world sizes
+    after: int
+    redone: int  # steps that the old world had finished, and the new one did again
+
+    @property
+    def seconds(self) -> float:
+        """How long no step was finished."""
+        return self.end - self.start
+
+
+def grouped(events: Iterable[Mapping], *names: str) -> list[list[Mapping]]:
+    """The events that agree in the fields `names`, by the time of their first."""
+    groups = {}
+    for event in sorted(events, key=lambda e: e["time"]):
+        groups.setdefault(tuple(event[name] for name in names), []).append(event)
+    return list(groups.values())
+
+
+def elastic_worlds(events: Iterable[Mapping]) -> list[World]:
+    """The worlds in the order of time; those that did not finish a step are left out.
+
+    Raises ValueError if no rank 0 finished a step.
+    """
+    found = []
+    zero = [e for e in events if e["rank"] == 0]
+    for own in grouped(zero, "attempt"):
+        steps = tuple((e["time"], e["step"], e["loss"]) for e in own if e["event"] == "step")
+        if steps:
+            found.append(World(own[0]["world_size"], steps))
+    if not found:
+        raise ValueError(
+            "elastic_worlds: no rank 0 finished a step; are these the events of one run?"
+        )
+    return found
+
+
+def elastic_gaps(events: Iterable[Mapping]) -> list[Gap]:
+    """What lies between each world and the next."""
+    found = []
+    for old, new in pairwise(elastic_worlds(events)):
+        (end, last, _), (start, first, _) = old.steps[-1], new.steps[0]
+        found.append(Gap(end, start, old.size, new.size, max(0, last + 1 - first)))
+    return found

@@ -1,0 +1,56 @@
+"""The ranks of a job on their nodes, and what their numbers are made of."""
+
+from collections.abc import Iterable, Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+
+NAMES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE")
+
+
+def nodes(ranks: Iterable[Mapping[str, int]], titles: Mapping[int, str] | None = None) -> Figure:
+    """Draw each node as a box, and in it its ranks: first rank of the node + local rank = rank.
+
+    ranks: of every rank, what torchrun put into RANK, LOCAL_RANK, GROUP_RANK, LOCAL_WORLD_SIZE and
+    WORLD_SIZE. titles: more words above a node, by its number. Raises ValueError if ranks are
+    missing, or do not add up.
+    """
+    ranks = sorted(({name: int(r[name]) for name in NAMES} for r in ranks), key=lambda r: r["RANK"])
+    if [r["RANK"] for r in ranks] != list(range(ranks[0]["WORLD_SIZE"] if ranks else 1)):
+        raise ValueError("nodes: it needs what torchrun told every rank of the job, once")
+    by_node = {
+        node: [r for r in ranks if r["GROUP_RANK"] == node]
+        for node in sorted({r["GROUP_RANK"] for r in ranks})
+    }
+    width = len(ranks) + 0.35 * len(by_node)
+    with style():
+        figure, axes = plt.subplots(figsize=(min(6.8, 1.45 * width), 1.9), layout="constrained")
+        left, before = 0.0, 0
+        for node, own in by_node.items():
+            _node(axes, left, f"node {node}" + (titles or {}).get(node, ""), len(own))
+            for r in own:
+                if before + r["LOCAL_RANK"] != r["RANK"]:
+                    raise ValueError(f"nodes: rank {r['RANK']} does not follow its node's first")
+                _rank(axes, left + 0.5 + r["LOCAL_RANK"], before, r)
+            left, before = left + len(own) + 0.35, before + len(own)
+        axes.set(xlim=(-0.1, left - 0.25), ylim=(-0.15, 1.75))
+        axes.axis("off")
+    return figure
+
+
+def _node(axes, left: float, title: str, ranks: int) -> None:
+    shape = {"boxstyle": "round,pad=0,rounding_size=0.08", "fc": "#f1f3f5", "ec": QUIET}
+    axes.add_patch(FancyBboxPatch((left, 0), ranks, 1.35, **shape))
+    axes.text(left + 0.06, 1.48, title, color=INK, weight="bold")
+
+
+def _rank(axes, x: float, before: int, names: Mapping[str, int]) -> None:
+    ground = color(names["GROUP_RANK"])
+    axes.plot(x, 0.92, "o", ms=26, color=ground)
+    axes.text(x, 0.91, names["RANK"], ha="center", va="center", size=12, color=ink_on(ground))
+    axes.text(x, 0.42, f"local {names['LOCAL_RANK']}", ha="center", va="center", size=8.5)
+    sum_ = f"{before} + {names['LOCAL_RANK']} = {names['RANK']}"
+    axes.text(x, 0.16, sum_, ha="center", va="center", size=8.5, color=INK)

@@ -1,0 +1,196 @@
+"""Speed on one device: a ladder of recipes, and when waiting for a faster step has paid off."""
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from rankbook.plots.tables import Table
+from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+
+MAIN, SIDE, FAILED, GREY = color(0), color(2), color(3), "#5b646c"
+WORDS = {"batch_times": "times the batch", "rate_rule": "rate", "accumulate": "microbatches"}
+PAPER = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
+HEAD = ["row", "samples/s", "times", "of peak", "memory", "test accuracy", "note"]
+Way = tuple[float, float]  # seconds before the first step, seconds a step
+
+
+def ladder(rows: Iterable[Mapping], title: str = "") -> Figure:
+    """Draw a bar a row of `rankbook.speed.run`: times the samples per second of the first.
+
+    Dark bars are the main line, each on top of the one before; light ones are sides, which branch
+    off the row named below them. The thin line goes from the 10th to the 90th percentile. Below
+    a name stands what changes; a row that was skipped or failed says why. Raises ValueError
+    without a row that ran.
+    """
+    rows = list(rows)
+    ran = [row for row in rows if "seconds" in row]
+    if not ran:
+        raise ValueError("ladder: no row has run; give it what rankbook.speed.run returned")
+    base = ran[0]["samples_per_s"]
+    longest = max(row["samples"] / row["seconds"]["p10"] for row in ran) / base
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 0.46 * len(rows) + 0.9), layout="constrained")
+        for y, row in enumerate(rows):
+            _name(axes, y, row)
+            if "seconds" in row:
+                _bar(axes, y, row, base, longest)
+            else:
+                _reason(axes, y, row, longest)
+        axes.axvline(1, color=QUIET, lw=0.8, ls=":", zorder=0)
+        axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, longest * 1.3), yticks=[])
+        axes.set_xlabel(f"times the samples per second of the row {ran[0]['name']!r}")
+        axes.spines["left"].set_visible(False)
+        axes.set_title(title, loc="left", size=9.5)
+        if any(_is_side(row) for row in rows):
+            patches = [Patch(color=MAIN, label="main line"), Patch(color=SIDE, label="side")]
+            figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8.5)
+    return figure
+
+
+def ladder_table(results: Iterable[Mapping]) -> Table:
+    """The recorded ladders, machine by machine, and a row for a kind that has none yet.
+
+    results: `recorded("speed")`: files of ``benchmarks/speed.py`` or of
+    ``rankbook.programs.speed --out``. Columns in which nothing stands are left out.
+    """
+    results = [result for result in results if result.get("ladder")]
+    lines = []
+    for result in results:
+        where = f"{result['where']}, torch {result['libraries']['torch']}, {result['when']}"
+        lines.append([where, *[""] * (len(HEAD) - 1)])
+        lines += [_line(row) for row in result["ladder"]]
+    for kind in ("CPU", "GPU"):
+        if not any(result["kind"] == kind for result in results):
+            lines.append([kind, *[""] * (len(HEAD) - 2), "not measured yet"])
+    used = [i for i in range(len(HEAD)) if i == 0 or any(line[i] for line in lines)]
+    return Table([HEAD[i] for i in used], [[line[i] for i in used] for line in lines])
+
+
+def what_changes(row: Mapping) -> str:
+    """The switches in which a row differs from its base: "attention: eager → sdpa"."""
+    return ", ".join(
+        f"{WORDS.get(name, name)}: {old} → {new}" for name, (old, new) in row["switch"].items()
+    )
+
+
+def _is_side(row: Mapping) -> bool:
+    return bool(row.get("side"))
+
+
+def _why_not(row: Mapping) -> str:
+    """Of a row that did not run: what happened, without the row's name."""
+    if "error" in row:
+        return f"failed: {row['error'].removeprefix(row['name'] + ': ')}"
+    return f"skipped: {row['skipped']}"
+
+
+def _name(axes, y: int, row: Mapping) -> None:
+    """Left of the axis: the row's name; small below it what changes, and in a side, on which."""
+    where = {"transform": axes.get_yaxis_transform(), "ha": "right"}
+    ink = INK if "seconds" in row else GREY
+    axes.text(-0.015, y - 0.02, row["name"], va="bottom", color=ink, **where)
+    small = what_changes(row)
+    if _is_side(row):
+        small = f"{small} (on {row['base']})"
+    axes.text(-0.015, y + 0.05, small, va="top", color=GREY, size=7, **where)
+
+
+def _bar(axes, y: int, row: Mapping, base: float, longest: float) -> None:
+    times, ground = row["samples_per_s"] / base, SIDE if _is_side(row) else MAIN
+    axes.barh(y, times, 0.62, color=ground)
+    ends = [row["samples"] / row["seconds"][end] / base for end in ("p90", "p10")]
+    axes.hlines(y, *ends, color=INK, lw=0.8)
+    words = f" {times:.2f}x, {row['samples_per_s']:,.3g} samples/s"
+    if row.get("peak_share"):
+        words += f", {row['peak_share']:.0%} of peak"
+    if times > 0.6 * longest:  # there is room inside, and none behind
+        axes.text(0, y, words, va="center", size=8, color=ink_on(ground))
+    else:
+        axes.text(max(times, ends[1]), y, words, va="center", size=8, bbox=PAPER, zorder=1.5)
+
+
+def _reason(axes, y: int, row: Mapping, longest: float) -> None:
+    words = "\n".join(textwrap.wrap(_why_not(row), 80, max_lines=2, placeholder=" ..."))
+    axes.text(longest * 0.015, y, words, va="center", size=7.2, style="italic", bbox=PAPER,
+              color=FAILED if "error" in row else GREY)  # fmt: skip
+
+
+def _line(row: Mapping) -> list[str]:
+    """One row of the table."""
+    if "seconds" not in row:
+        return [row["name"], *[""] * (len(HEAD) - 2), _why_not(row)]
+    share, memory, right = (row.get(key) for key in ("peak_share", "peak_bytes", "test_last"))
+    return [
+        row["name"],
+        f"{row['samples_per_s']:,.4g}",
+        f"{row['speed_up']:.2f}",
+        f"{share:.0%}" if share else "",
+        f"{memory / 2**30:.1f} GiB" if memory else "",
+        f"{right:.1%}" if right is not None else "",
+        "side" if _is_side(row) else "",
+    ]
+
+
+def break_even(ways: Mapping[str, Way], unit: str = "steps") -> Figure:
+    """Draw the time since the start against the steps done: one line a way.
+
+    ways: name to (seconds before the first step, seconds a step). The first is what the others
+    are held against; a dot marks where one of them overtakes it, and the legend says after how
+    many steps, or that it never will. Raises ValueError for fewer than two ways.
+    """
+    if len(ways) < 2:
+        raise ValueError("break_even: one line crosses nothing; give it two ways or more")
+    first = next(iter(ways.values()))
+    crossings = {name: break_even_steps(first, way) for name, way in ways.items()}
+    end = 1.6 * max(at or 0.0 for at in crossings.values()) or _far(list(ways.values()))
+    steps = np.array([0.0, end])
+    with style():
+        figure, axes = plt.subplots(figsize=(6.0, 3.4), layout="constrained")
+        for i, (name, (wait, step)) in enumerate(ways.items()):
+            label = _label(name, (wait, step), crossings[name] if i else math.nan, unit)
+            axes.plot(steps, wait + step * steps, color=color(i), lw=1.8, label=label)
+            if i and (at := crossings[name]):
+                _mark(axes, at, wait + step * at, color(i))
+        axes.set(xlabel=unit, ylabel="seconds since the start", xlim=(0, end), ylim=(0, None))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.grid(True)
+        figure.legend(loc="outside lower center", ncols=1, fontsize=8.5)
+    return figure
+
+
+def break_even_steps(first: Way, other: Way) -> float | None:
+    """How many steps until `other` has overtaken `first`, both (seconds before, seconds a step).
+
+    0 if it is ahead from the start; None if its step is not the faster one, and it never will.
+    """
+    wait, gain = other[0] - first[0], first[1] - other[1]
+    if wait <= 0 and gain >= 0:
+        return 0.0
+    return wait / gain if gain > 0 else None
+
+
+def _far(ways: list[Way]) -> float:
+    """Where to end without a crossing: the longest wait is then half of the time."""
+    return max(20.0, max(wait for wait, _ in ways) / min(step for _, step in ways))
+
+
+def _label(name: str, way: Way, at: float | None, unit: str) -> str:
+    wait, step = way
+    cost = f"{_time(wait)}, then {_time(step)} a step" if wait else f"{_time(step)} a step"
+    if at is None:
+        return f"{name}: {cost}; never even"
+    return f"{name}: {cost}" + (f"; even after {math.ceil(at):,} {unit}" if at > 0 else "")
+
+
+def _mark(axes, at: float, seconds: float, ground: str) -> None:
+    axes.vlines(at, 0, seconds, color=QUIET, lw=0.9, ls=":")
+    axes.plot(at, seconds, "o", color=ground, mec=INK, ms=6, zorder=3)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

@@ -1,0 +1,145 @@
+"""DeepSpeed's ZeRO, stages 1 to 3, in the process group that is there.
+
+Source: https://arxiv.org/abs/1910.02054, https://www.deepspeed.ai/docs/config-json/
+"""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from rankbook.speed.batches import Batch
+from rankbook.speed.strategies.strategy import Strategy, moments, storages
+
+
+def prepare(
+    model: nn.Module, lr: float, device: torch.device, stage: int = 2, bucket_mb: float = 25
+) -> Strategy:
+    """An engine of DeepSpeed around the model, with torch's Adam.
+
+    stage: 1 shards the optimizer's state, 2 the gradients too, 3 the parameters too. bucket_mb:
+    MiB of gradients that are sent together, at most; DeepSpeed's own choice is 1907, of which
+    stage 3 allocates all.
+    Raises ValueError for another stage, ImportError without DeepSpeed.
+    """
+    if stage not in (1, 2, 3):
+        raise ValueError(f"there is no ZeRO stage {stage}; use 1, 2 or 3")
+    bucket = min(int(bucket_mb * 2**20 / 4), sum(p.numel() for p in model.parameters()))
+    with _quiet():
+        deepspeed = _import(device)
+        engine, *_ = deepspeed.initialize(
+            model=model,
+            optimizer=torch.optim.Adam(model.parameters(), lr=lr),
+            config=settings(stage, bucket),
+        )
+    return _Engine(engine, engine.optimizer, device)
+
+
+def settings(stage: int, bucket: int) -> dict:
+    """DeepSpeed's configuration: 32 bits, one batch a step, `bucket` numbers sent at once."""
+    zero = {"stage": stage, "reduce_bucket_size": bucket}
+    if stage == 3:
+        zero["stage3_param_persistence_threshold"] = 0  # small parameters are cut too
+    return {
+        "train_micro_batch_size_per_gpu": 1,  # only used for its own reports
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,  # torch's Adam is not on its list
+        "zero_force_ds_cpu_optimizer": False,  # its own CPU Adam would have to be compiled
+        "steps_per_print": 2**31,
+    }
+
+
+class _Engine(Strategy):
+    def step(self, *batches: Batch) -> torch.Tensor:
+        """As everywhere, but of one batch: the engine counts parts by itself, of one size."""
+        if len(batches) > 1:
+            raise ValueError(
+                f"{self.name} takes one batch a step, not {len(batches)}; "
+                "set gradient_accumulation_steps in its configuration instead"
+            )
+        with _quiet():
+            return super().step(*batches)
+
+    def zero_grad(self) -> None:
+        pass  # the engine has forgotten them in its step
+
+    def backward(self, loss: torch.Tensor) -> None:
+        self.model.backward(loss)
+
+    def update(self) -> None:
+        self.gradients = storages(self._gradients())  # the step lets go of them
+        self.model.step()
+
+    def held(self) -> dict[str, dict[int, int]]:
+        inner = self.optimizer
+        if hasattr(inner, "fp32_partitioned_groups_flat"):  # stage 3
+            parameters = [p.ds_tensor for p in self.model.parameters()]
+            copies = inner.fp32_partitioned_groups_flat
+            buckets = [bucket.buffer for bucket in inner.ipg_buckets.values()]
+        else:
+            parameters = self.model.parameters()
+            copies = inner.single_partition_of_fp32_groups
+            buckets = [part for bucket in inner.ipg_buckets.values() for part in bucket.buffer]
+        return {
+            "parameters": storages(parameters),
+            "gradients": self.gradients,
+            "state": storages([*copies, *moments(inner.optimizer)]),
+            "buffers": storages(buckets),
+        }
+
+    def _gradients(self) -> list[torch.Tensor]:
+        shards = self.optimizer.averaged_gradients.values()
+        mine = [gradient for group in shards if group is not None for gradient in group]
+        return mine + [p.grad for p in self.model.parameters()]
+
+    def close(self) -> None:
+        with _quiet():
+            self.model.destroy()  # its hooks would keep the model
+
+
+def _import(device: torch.device) -> Any:
+    os.environ.setdefault("LOCAL_RANK", str(device.index or 0))  # it insists on one
+    if device.type == "cpu":
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # it would warn that it found no GPU
+    try:
+        import deepspeed
+    except ImportError as error:
+        raise ImportError("DeepSpeed is not installed; pip install deepspeed") from error
+    # Its all_reduce in shared memory is for inference. Where there is a compiler, DeepSpeed would
+    # build it at the first use, for a minute or more, into the reader's home.
+    with _no_stderr():
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    return deepspeed
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Without what a compiler says to DeepSpeed, which tries what it could build."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without its log of every setting, and warnings of what it uses of torch."""
+    log = logging.getLogger("DeepSpeed")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,1 @@
+"""Things to try a job on: hosts, a Slurm cluster, a store, faults."""

@@ -1,0 +1,16 @@
+"""Faults on purpose: jobs of several agents, what can go wrong with them, and what must not."""
+
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
+
+if TYPE_CHECKING:
+    from rankbook.testbed.faults.disk import CannotMount
+    from rankbook.testbed.faults.driver import Driver, References
+    from rankbook.testbed.faults.elastic_job import QUICK, ElasticJob, Stuck
+    from rankbook.testbed.faults.fault_run import FaultRun, InjectedFault
+    from rankbook.testbed.faults.kinds import KINDS, FaultKind
+    from rankbook.testbed.faults.plan import Fault, Plan, draw_plan
+    from rankbook.testbed.faults.target import Injection, Target
+
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -1,0 +1,201 @@
+"""What can go wrong: each kind of fault is one function here, with what is said of it above it.
+
+A new kind comes at the end of the file. Nothing else lists them.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rankbook.testbed.faults.target import Injection, Target, choose
+
+NAMES = ("a", "b", "c")  # of agents
+TIMEOUT = 20.0  # seconds after which a rank gives up waiting for another
+BRIEFLY = 0.4  # seconds that a worker is stopped and nobody misses it
+
+Inject = Callable[[Target, float], Injection]
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """A kind of fault. inject: makes it happen to a `Target`, given a number in [0, 1).
+
+    sudden: whether it may come while the job still recovers from the fault before it. nodes: how
+    many more there are after it. steps: how many are done meanwhile. timeout: seconds after which
+    a rank gives up waiting for another. small_disk: whether it needs a disk that can be filled.
+    """
+
+    name: str
+    inject: Inject
+    sudden: bool = False
+    nodes: int = 0
+    steps: int = 0
+    timeout: float = TIMEOUT
+    small_disk: bool = False
+
+    @property
+    def description(self) -> str:
+        """What happens, in a sentence: the first line of the function's docstring."""
+        return (self.inject.__doc__ or "").partition("\n")[0]
+
+
+KINDS: dict[str, FaultKind] = {}  # by name, in the order of this file, which seeds draw from
+
+
+def fault_kind(**traits: Any) -> Callable[[Inject], Inject]:
+    """Enter the function below in `KINDS`, under its name; `traits` are fields of `FaultKind`."""
+
+    def enter(inject: Inject) -> Inject:
+        KINDS[inject.__name__] = FaultKind(inject.__name__, inject, **traits)
+        return inject
+
+    return enter
+
+
+def damage(file: Path, draw: float) -> None:
+    """Flip a bit of the file, or cut it, somewhere: `draw`, in [0, 1), chooses."""
+    content = bytearray(file.read_bytes())
+    place = int(draw * len(content))
+    if draw < 0.5:
+        content[place] ^= 1
+    file.write_bytes(content if draw < 0.5 else content[:place])
+
+
+def _pause(target: Target, draw: float, seconds: float) -> int:
+    """Stop a worker for so long; its process id."""
+    process = psutil.Process(target.signal_worker(signal.SIGSTOP, draw))
+    began = process.create_time()
+    time.sleep(seconds)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if psutil.Process(process.pid).create_time() == began:  # nobody else's number by now
+            os.kill(process.pid, signal.SIGCONT)
+    return process.pid
+
+
+@fault_kind(sudden=True)
+def worker_killed(target: Target, draw: float) -> Injection:
+    """SIGKILL to a worker, as when memory runs out."""
+    injection = target.restart_expected()
+    target.signal_worker(signal.SIGKILL, draw)
+    return injection
+
+
+@fault_kind(sudden=True)
+def worker_terminated(target: Target, draw: float) -> Injection:
+    """SIGTERM to a worker."""
+    injection = target.restart_expected()
+    target.signal_worker(signal.SIGTERM, draw)
+    return injection
+
+
+@fault_kind()
+def worker_paused_briefly(target: Target, draw: float) -> Injection:
+    """SIGSTOP, and SIGCONT so soon that nobody gives up: it goes on itself."""
+    began, pid = time.time(), _pause(target, draw, BRIEFLY)
+    return Injection(began, lambda event: event["pid"] == pid)
+
+
+@fault_kind(timeout=4.0)
+def worker_paused_long(target: Target, draw: float) -> Injection:
+    """SIGSTOP until the others have given up, then SIGCONT, if it still lives."""
+    alone = len(target.job.alive()) == 1  # then nobody misses it
+    injection = target.restart_expected()
+    pid = _pause(target, draw, target.timeout + 1.0)
+    return Injection(injection.time, lambda event: event["pid"] == pid) if alone else injection
+
+
+@fault_kind(sudden=True, nodes=-1)
+def agent_killed(target: Target, draw: float) -> Injection:
+    """SIGKILL to an agent; its workers end with it."""
+    injection = target.restart_expected()
+    target.job.signal_agent(target.guest(draw), signal.SIGKILL)
+    return injection
+
+
+@fault_kind(sudden=True, nodes=-1)
+def node_killed(target: Target, draw: float) -> Injection:
+    """SIGKILL to an agent and to its workers at once."""
+    injection = target.restart_expected()
+    target.job.kill_node(target.guest(draw))
+    return injection
+
+
+@fault_kind(sudden=True, nodes=+1, steps=25)
+def node_joins(target: Target, draw: float) -> Injection:
+    """One more agent: over when it takes part."""
+    began = time.time()
+    name = choose([name for name in NAMES if name not in target.job.running], draw)
+    target.job.start(name)
+    return Injection(began, lambda event: event["node"] == name)
+
+
+@fault_kind(nodes=-1)
+def node_leaves(target: Target, draw: float) -> Injection:
+    """SIGTERM to an agent, as when a machine is wanted back."""
+    injection = target.restart_expected()
+    target.job.signal_agent(target.guest(draw), signal.SIGTERM)
+    return injection
+
+
+@fault_kind()
+def store_host_killed(target: Target, draw: float) -> Injection:
+    """SIGKILL to the agent that hosts the store: that ends the job, which is started anew."""
+    nodes, injection = len(target.job.staying), target.restart_expected()
+    target.job.signal_agent(target.job.host, signal.SIGKILL)
+    target.job.wait_ended()
+    target.start(nodes)
+    return injection
+
+
+@fault_kind()
+def everything_killed(target: Target, draw: float) -> Injection:
+    """The power goes; the job is started anew."""
+    nodes, injection = target.job.staying, target.restart_expected()
+    for node in nodes:
+        target.job.kill_node(node)
+    target.job.wait_ended()
+    target.start(len(nodes))
+    return injection
+
+
+@fault_kind(steps=4, small_disk=True)
+def disk_full(target: Target, draw: float) -> Injection:
+    """No room for a checkpoint; in half of the cases a worker dies before there is some again."""
+    assert target.disk is not None, "the driver gives a small disk to a kind that needs one"
+    began = time.time()
+    target.disk.fill()
+    try:
+        target.wait_event("save failed", began)
+        if draw >= 0.5:
+            return Injection(time.time(), lambda event: True)
+        injection = target.restart_expected()
+        target.signal_worker(signal.SIGKILL, draw * 2)
+        target.wait_event("resume", injection.time)
+        return injection
+    finally:
+        target.disk.free()
+
+
+@fault_kind(steps=4)
+def newest_damaged(target: Target, draw: float) -> Injection:
+    """The newest checkpoint has a flipped byte, or has lost its end, when a worker dies."""
+    before = target.checkpoints.paths()
+
+    def another() -> Path | None:
+        return next((path for path in target.checkpoints.paths()[:1] if path not in before), None)
+
+    newest = target.job.wait("another checkpoint", another)
+    files = sorted(path for path in newest.rglob("*") if path.is_file())
+    damage(choose(files, draw) if newest.is_dir() else newest, draw)
+    injection = target.restart_expected("passed over")
+    target.signal_worker(signal.SIGKILL, draw)
+    # a newer one may have come in between: then the damaged one is not looked at
+    newer = target.checkpoints.paths()[0] != newest
+    return injection._replace(sign="") if newer else injection

@@ -1,0 +1,135 @@
+"""Hosts on this machine: network namespaces with an address each, whose cables can be pulled.
+
+A `Host` is what two plain hosts (`two_hosts`) and the nodes of a Slurm cluster have in common.
+Needs root, Linux and ``ip``. Source: https://man7.org/linux/man-pages/man7/network_namespaces.7.html
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+
+# the retransmissions of a silent connection, of each namespace: 15 take a quarter of an hour
+RETRIES = "/proc/sys/net/ipv4/tcp_retries2"
+
+
+class Host:
+    """A network namespace with `address` on `interface`, its only one besides the loopback.
+
+    enter: a command that runs the words after it on the host, as ``ip netns exec NAME`` does.
+    What is done to a host raises CalledProcessError where there is none.
+    """
+
+    def __init__(self, name: str, address: str, enter: list[str], interface: str = "eth0"):
+        self.name, self.address, self.interface = name, address, interface
+        self._enter = enter
+
+    def command(self, *words: str) -> list[str]:
+        """`words` as a command that runs on this host."""
+        return [*self._enter, *words]
+
+    def processes(self) -> list[int]:
+        """The processes that run on this host, by the numbers that this machine gives them."""
+        return [pid for pid in psutil.pids() if _namespace(pid) == self._namespace]
+
+    @cached_property
+    def _namespace(self) -> str:
+        """As the kernel numbers it: known also when it has lost its name."""
+        return _run(*self.command("readlink", "/proc/self/ns/net"))
+
+    def kill_processes(self, seconds: float = 10.0) -> None:
+        """SIGKILL to all that runs on this host, until nothing does or `seconds` are over."""
+        deadline = time.monotonic() + seconds
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    def cut(self) -> None:
+        """Pull its cable: nothing comes or goes, and nobody is told that connections are gone."""
+        _run(*self.command("ip", "link", "set", self.interface, "down"))
+
+    def mend(self) -> None:
+        """Put the cable back in."""
+        _run(*self.command("ip", "link", "set", self.interface, "up"))
+
+    def give_up_after(self, retries: int) -> None:
+        """Have the system give a silent connection up sooner than after its quarter of an hour.
+
+        The setting is this host's alone; each of the retries waits twice as long as the one
+        before, from 0.2 s on. Source: tcp_retries2 in
+        https://docs.kernel.org/networking/ip-sysctl.html
+        """
+        _run(*self.command("sh", "-c", f"echo {retries} > {RETRIES}"))
+
+
+def why_not() -> str:
+    """Why this machine cannot have such hosts; an empty string if it can."""
+    if not shutil.which("ip", path=search_path()):
+        return "network namespaces need the command ip (iproute2), which is not here"
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    try:
+        with two_hosts():
+            return ""
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines() or [f"status {error.returncode}"]
+        return f"this kernel permits no network namespaces: {said[-1]}"
+
+
+@contextmanager
+def two_hosts() -> Iterator[tuple[Host, Host]]:
+    """Two hosts that reach each other and nothing else, for the length of a ``with`` block.
+
+    What is made has names of its own, and is gone afterwards, with every process on it.
+    """
+    mark = uuid4().hex[:6]  # the name of an interface has 15 characters at most
+    third = int(mark[:2], 16)
+    names, hosts = [f"rb{mark}h{i}" for i in (1, 2)], []
+    try:
+        for name in names:
+            _run("ip", "netns", "add", name)
+        # a cable between the two; nothing of it is in the machine's own namespace
+        ends = [word for name in names for word in ("name", "eth0", "netns", name)]
+        _run("ip", "link", "add", *ends[:4], "type", "veth", "peer", *ends[4:])
+        for i, name in enumerate(names, 1):
+            hosts.append(Host(name, f"10.77.{third}.{i}", ["ip", "netns", "exec", name]))
+            where = ["ip", "-n", name]
+            _run(*where, "addr", "add", f"{hosts[-1].address}/24", "dev", "eth0")
+            for interface in ("eth0", "lo"):
+                _run(*where, "link", "set", interface, "up")
+        yield hosts[0], hosts[1]
+    finally:
+        for host in hosts:
+            host.kill_processes()
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def search_path() -> str:
+    """PATH with the folders of the system's commands, which a notebook's user may not have."""
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:  # it has ended
+        return ""
+
+
+def _run(*words: str) -> str:
+    environment = {**os.environ, "PATH": search_path()}
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=True, timeout=20
+    )
+    return done.stdout.strip()

@@ -1,0 +1,121 @@
+"""The right cause, always: the table of `causes.py`, on 2 and 3 ranks, and under load.
+
+The group's time-out is 20 s: a wait that is not recognised ends with it, and says so.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.live.causes import CHAINS, NEVER, RAISED, THREE, WAITS, Cell
+
+CELLS = RAISED | WAITS | CHAINS
+LOADED = [
+    "a failed download", "the words of gloo", "all: a download", "all_reduce", "recv from anybody",
+    "an asynchronous call", "new_group", "a key", "a thread", "full_tensor", "DDP's backward",
+    "wrapped",
+]  # fmt: skip
+DIES = """import os, signal
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+if rank == 2:
+    raise ConnectionError('Connection reset by peer')
+dist.barrier()"""
+
+
+@pytest.fixture(scope="module")
+def ranks(notebook):
+    """A function that gives the notebook with so many ranks; they are kept for the next test."""
+
+    def running(number: int):
+        if notebook.world_size != number:
+            assert not notebook.run(f"%ranks stop\n%ranks start -n {number} --timeout 20").error
+            notebook.world_size = number
+        return notebook
+
+    notebook.world_size = 0
+    yield running
+    assert not notebook.run("%ranks stop").error
+
+
+def check(live, cell: Cell) -> None:
+    result = live.run(f"%%ranks\n{cell.code}")
+    shown = result.text + result.error
+    assert result.error.startswith(f"CellFailed: {cell.head}"), shown
+    assert [word for word in cell.words if word not in result.error] == [], shown
+    never = [word for word in [*NEVER, *cell.never] if word not in cell.head]
+    assert [word for word in never if word in shown] == [], shown
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_cause_is_named(ranks, name):
+    check(ranks(2), CELLS[name])
+
+
+@pytest.fixture
+def load():
+    """Twice as many busy processes as there are processors."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    number = 2 * len(os.sched_getaffinity(0))
+    burners = [subprocess.Popen(burn) for _ in range(number)]
+    yield
+    for burner in burners:
+        burner.send_signal(signal.SIGKILL)
+        burner.wait()
+
+
+@pytest.mark.usefixtures("load")
+def test_the_cause_is_named_under_load(ranks):
+    for name in LOADED:
+        check(ranks(2), CELLS[name])
+
+
+def test_a_hang_is_told_while_it_lasts(ranks, gate):
+    """Once: who waits, who has not come, and what that one does."""
+    code = f"def load():\n    open({gate.path!r})\nif rank == 1:\n    load()\n"
+    two = ranks(2)
+    two.begin(f"%%ranks\n{code}dist.all_reduce(torch.ones(2))")
+    two.until(r"cell line 3, in load\n")
+    gate.open()
+    result = two.finish()
+    lines = result.text.split("\n")
+    assert lines[0] == "[0] still waits in all_reduce(float32 [2]), cell line 6"
+    assert lines[1].startswith("[1] has not come: it is in ") and "cell line 5" in lines[1]
+    assert (result.text.count("still waits"), result.error) == (1, "")
+
+
+APART = """import torch.distributed._functional_collectives as fc
+call = fc.broadcast if rank else fc.all_reduce
+call(torch.ones(2), 0 if rank else "sum", dist.group.WORLD) + 1"""
+
+
+def test_calls_that_differ_below_python_are_named(ranks):
+    """The check does not see them; torch's flight recorder does."""
+    two = ranks(2)
+    two.begin(f"%%ranks\n{APART}")
+    if two.until_idle_or("still waits"):
+        two.interrupt()
+    lines = two.finish().error.split("\n")
+    assert "rank 0 called all_reduce(float32 [2]), cell line 4" in lines
+    assert "rank 1 called broadcast(float32 [2]), cell line 4" in lines
+
+
+def test_variables_and_collectives_survive_all_that(ranks):
+    two = ranks(2)
+    assert not two.run("%%ranks\nkept = rank").error
+    assert two.run("%%ranks\nraise ValueError if rank else KeyError").error
+    result = two.run("%%ranks\nt = torch.ones(1); dist.all_reduce(t); print(kept == rank, int(t))")
+    assert (result.error, result.text) == ("", "[0-1] True 2\n")
+
+
+def test_the_cause_is_named_among_three(ranks):
+    live = ranks(3)
+    for cell in THREE.values():
+        check(live, cell)
+    report = live.run(f"%%ranks\n{DIES}").error
+    words = ["rank 1 is gone: killed by SIGKILL", "rank 0 ",
+             "rank 2 raised ConnectionError: Connection reset by peer"]  # fmt: skip
+    assert [word for word in words if word not in report] == [], report

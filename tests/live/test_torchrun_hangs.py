@@ -1,0 +1,122 @@
+"""``%%torchrun`` on programs that hang: who waits for whom is told while it lasts.
+
+Nothing here ends by itself, or it does when a test says so.
+"""
+
+import pytest
+
+from tests.live.kernel import Notebook
+from tests.live.torchrun_cells import GROUP, launch, left_of_launches, open_notebook
+
+# The second rank does what is not the collective on line 8.
+LOAD = GROUP + "def load():\n    time.sleep(600)\nif rank == 1: load()\ndist.all_reduce(ones)"
+MODEL = "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
+BACKWARD = GROUP + MODEL + "if rank == 1: time.sleep(600)\nmodel(ones.repeat(2)).sum().backward()"
+THREAD = GROUP + (
+    "import threading; waits = threading.Thread(target=dist.all_reduce, args=(ones,))\n"
+    "if rank == 1: time.sleep(600)\nwaits.start(); waits.join()"
+)
+NOT_MET = "import os, time, torch.distributed as dist\nif os.environ['RANK'] == '1':\n" + (
+    "    time.sleep(600)\ndist.init_process_group('gloo')"
+)
+SPAWN = """import os, torch.distributed as dist, torch.multiprocessing as mp
+def work(rank):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="1")
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+STAYS = GROUP + (
+    "import pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "if rank == 1: raise ValueError('boom')\n"
+    "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)"
+)
+HANGS = {
+    "a rank is somewhere else": (
+        LOAD,
+        "",
+        ["[0] still waits in all_reduce(float32 [2]), cell line 8",
+         "[1] has not come: it is in time.sleep(600), cell line 6",
+         "      cell line 7",
+         "      cell line 6, in load"],
+    ),
+    "cold": (LOAD, "--cold", ["[0] still waits in all_reduce(float32 [2]), cell line 8"]),
+    "C++ issues the collective": (
+        BACKWARD,
+        "",
+        ["[0] still waits in all_reduce(float32 [20]) of DDP's backward, cell line 7",
+         "[1] has not come: it is in time.sleep(600), cell line 6"],
+    ),
+    "a thread issues it": (
+        THREAD,
+        "",
+        ["[0] still waits in waits.join() for all_reduce(float32 [2]), cell line 7"],
+    ),
+    "a rank has not joined": (
+        NOT_MET,
+        "",
+        ["[0] still waits in init_process_group(), cell line 5",
+         "[1] has not come: it is in time.sleep(600), cell line 4"],
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    with open_notebook() as notebook:
+        patient = notebook.run("from rankbook.live.torchrun import lookout; lookout.HINT = 0.5")
+        assert not patient.error
+        yield notebook
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(notebook: Notebook):
+    yield
+    assert not left_of_launches(notebook)
+
+
+@pytest.mark.parametrize("name", HANGS)
+def test_who_waits_for_whom_is_told_while_it_lasts(notebook, name):
+    program, options, lines = HANGS[name]
+    notebook.begin(f"%%torchrun --nproc-per-node 2 {options}\n{program}")
+    text = notebook.until(r"\[1\] has not come: it is in time.sleep.*\n(?s:.*)")
+    notebook.interrupt()
+    result = notebook.finish()
+    assert all(line in result.text.splitlines() for line in lines), result.text
+    assert text.count("still waits") == result.text.count("still waits") == 1
+    place = lines[0].partition("waits in ")[2]
+    assert f"rank 0 was in {place}" in result.error  # also of what a signal's stack does not know
+
+
+def test_ranks_of_several_agents_are_told_together(notebook):
+    options = "--nnodes 2 --nproc-per-node 1 --node"
+    assert not launch(notebook, f"{options} left --background", LOAD).error
+    notebook.begin(f"%%torchrun {options} right\n{LOAD}")
+    notebook.until(r"(left|right):1\] has not come: it is in time.sleep\(600\), cell line 6")
+    notebook.interrupt()
+    assert "still waits in all_reduce(float32 [2]), cell line 8" in notebook.finish().text
+    notebook.run("%torchrun stop")
+
+
+def test_status_says_where_ranks_are(notebook):
+    options = "--nproc-per-node 2 --node a --background"
+    assert not launch(notebook, options, LOAD).error
+    waits = r"  rank 0 \(process \d+\): waits in all_reduce\(float32 \[2\]\), cell line 8\n"
+    text = notebook.run_until("%torchrun status", waits)
+    assert "): is in time.sleep(600), cell line 6\n" in text
+    assert not notebook.run("%torchrun stop").error
+
+
+def test_a_program_that_starts_its_ranks_itself_gets_advice(notebook):
+    notebook.begin(f"%%torchrun --nproc-per-node 1\n{SPAWN}")
+    notebook.until("waits for processes that it started .mp.spawn.work, nprocs=2., cell line 7.")
+    notebook.interrupt()
+    assert 'os.environ.pop("TORCHELASTIC_USE_AGENT_STORE")' in notebook.finish().text
+
+
+def test_a_rank_that_ignores_sigterm_is_named_while_it_stays(notebook, tmp_path):
+    end = tmp_path / "end"
+    notebook.begin(f"%%torchrun --nproc-per-node 2 -- {end}\n{STAYS}")
+    notebook.until(r"\[0\] has not ended at torchrun's SIGTERM: it is in time.sleep.*, cell line 7")
+    end.touch()
+    assert notebook.finish().error.startswith("CellFailed: rank 1 raised ValueError: boom")

@@ -1,0 +1,133 @@
+"""The launch files with a fixed number of nodes run every program of the book over two nodes."""
+
+import ast
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rankbook.data.embedded import prose
+from rankbook.elastic import losses, read_events
+from rankbook.programs import elastic, pipe_ddp, speed, train_lm_trainer
+from rankbook.speed.reviews import synthetic
+from rankbook.speed.sizes import size
+from rankbook.speed.token_file import save_tokens
+
+SOON = 180.0  # seconds, for what takes ten on a free machine
+ENVIRONMENT = "RANKBOOK_DATA= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1"
+ELASTIC = "--samples 18 --global-batch 5 --steps 8 --backend gloo"
+
+
+@pytest.fixture(scope="module")
+def folder(cluster):
+    """The shared folder, with a text and with made-up reviews."""
+    lines = [line for line in prose()["valid"].split("\n") if line.strip()][:40]
+    (cluster.folder / "text.txt").write_text("\n".join(lines), "utf-8")
+    cpu = size("cpu")
+    splits = {name: synthetic(count, cpu) for name, count in cpu.splits.items()}
+    save_tokens(splits, cpu, cluster.folder / "tokens.npz")
+    return cluster.folder
+
+
+@pytest.fixture
+def fixed(cluster, folder):
+    """Runs a program under fixed.sbatch; gives what it said, a line of a node begins ``0: ``."""
+
+    def run(program: str, options: str = "") -> str:
+        line = f"sbatch --parsable --nodes=2 launch/slurm/fixed.sbatch rankbook.programs.{program}"
+        job = int(cluster.login(f"{ENVIRONMENT} {line} {options}"))
+        cluster.wait(job, "COMPLETED", SOON)
+        return cluster.log(job)
+
+    yield run
+    assert "torch" not in cluster.login("ps -eo args"), "a job left processes"
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Runs a program's ``main`` in this process, with the same data as on the cluster."""
+    for word in ENVIRONMENT.split():
+        monkeypatch.setenv(*word.split("="))
+    return lambda program, options: program.main(options.split())
+
+
+def records(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def logged(path) -> list[float]:
+    return [record["loss"] for record in records(path) if "loss" in record]
+
+
+def test_ranks_live_says_who_is_who(fixed):
+    said = fixed("ranks_live")
+    found = dict(re.findall(r"^(\d): .*'names': (\{.*?\})", said, re.MULTILINE))
+    names = [ast.literal_eval(found[node]) for node in sorted(found)]
+    assert sorted(name["RANK"] for name in names) == [0, 1]
+    for name in names:
+        assert (name["LOCAL_RANK"], name["LOCAL_WORLD_SIZE"], name["WORLD_SIZE"]) == (0, 1, 2)
+        assert name["GROUP_RANK"] == name["RANK"]
+    assert said.count("'total': tensor([ 0.,  1.,  2.,  3.,") == 2
+
+
+def test_pipelines_is_what_one_process_computes(fixed):
+    said = fixed("pipelines", "--schedule zbv")
+    off = [float(each) for each in re.findall(r"'off': ([\d.e-]+)", said)]
+    stages = sorted(re.findall(r"'stages': \[([\d, ]+)\]", said))
+    assert len(off) == 2 and max(off) < 1e-5 and stages == ["0, 3", "1, 2"]
+
+
+def test_pipe_ddp_trains_as_one_process(fixed, alone, folder, monkeypatch):
+    options = "--batch 8 --window 60 --log-every 1 --steps 3 --evaluate-on 1 --log-file "
+    said = fixed("pipe_ddp", f"{options}{folder}/pipe2.jsonl")
+    group = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_ADDR": "127.0.0.1"}
+    for name, value in {**group, "MASTER_PORT": 0}.items():
+        monkeypatch.setenv(name, str(value))
+    alone(pipe_ddp, f"{options}{folder}/pipe1.jsonl")
+    assert records(folder / "pipe2.jsonl")[0]["start"]["plan"]["ranks"] == 2
+    assert said.count("test loss of the last model") == 1  # rank 0 only
+    assert len(logged(folder / "pipe1.jsonl")) == 3
+    assert logged(folder / "pipe2.jsonl") == pytest.approx(logged(folder / "pipe1.jsonl"), abs=1e-5)
+
+
+def test_train_lm_trainer_trains_as_one_process(fixed, alone, folder):
+    options = f"--train-file {folder}/text.txt --read first --steps 3 --log-every 1 --log-file "
+    fixed("train_lm_trainer", f"{options}{folder}/lm2.jsonl")
+    alone(train_lm_trainer, f"{options}{folder}/lm1.jsonl")
+    start = records(folder / "lm2.jsonl")[0]["start"]
+    assert (start["world size"], start["nodes"]) == (2, 2)
+    assert len(logged(folder / "lm1.jsonl")) == 3
+    assert logged(folder / "lm2.jsonl") == pytest.approx(logged(folder / "lm1.jsonl"), abs=1e-4)
+
+
+def test_uneven_takes_every_input_once(fixed):
+    said = fixed("uneven", "--inputs 2 4 --epochs 1")
+    assert "0: rank 1: 4 inputs, trained on 4 in an epoch" in said
+    assert "inputs taken once 6, more often 0, never 0" in said
+
+
+def test_speed_trains_as_one_process(fixed, alone, folder):
+    options = f"--recipe sdpa --steps 3 --batch 4 --repeats 1 --tokens {folder}/tokens.npz"
+    fixed("speed", f"{options} --out {folder}/speed.json")
+    (reference,) = alone(speed, options)
+    (row,) = json.loads((folder / "speed.json").read_text())["many"]
+    assert (row["ranks"], row["strategy"], len(row["losses"])) == (2, "ddp", 3)
+    assert row["losses"] == pytest.approx(reference["losses"], abs=1e-4)
+
+
+def test_torchrun_by_hand_on_both_hosts_trains_as_one_process(cluster, alone, folder):
+    def run(host: str) -> str:
+        words = f"n1 2 rankbook.programs.elastic {ELASTIC}"
+        kept = f"--checkpoint {folder}/hand --events {folder}/hand.jsonl"
+        return cluster.on(host, f"{ENVIRONMENT} launch/torchrun.sh {words} {kept}", SOON)
+
+    with ThreadPoolExecutor() as hosts:
+        said = "".join(hosts.map(run, cluster.nodes))
+    assert said.count("elastic: 2 ranks, from the beginning") == 1 and "done: step 8" in said
+    events = folder / "alone.jsonl"
+    alone(elastic, f"{ELASTIC} --checkpoint {folder}/alone --events {events}")
+    ours, theirs = losses(read_events(folder / "hand.jsonl")), losses(read_events(events))
+    assert sorted(theirs) == [*range(1, 9)]
+    assert ours == pytest.approx(theirs, abs=1e-5)
+    assert "torch" not in cluster.login("ps -eo args")

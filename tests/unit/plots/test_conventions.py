@@ -1,0 +1,77 @@
+"""What holds for all of rankbook.plots: how its functions are called, and what they refuse."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+from matplotlib.figure import Figure
+
+from rankbook import plots
+
+# what is nothing for each figure, and whose name the sentence begins with, if another's
+NOTHING = {
+    "all_reduce_at_scale": ({}, {}),
+    "alpha_beta": ([], [], 0.0, 0.0),
+    "batch_cut": ([],),
+    "break_even": ({},),
+    "collectives": ([], []),
+    "counts": ({},),
+    "elastic_timeline": ([],),
+    "growing_batches": ({}, 0),
+    "ladder": ([],),
+    "loss_curves": ({},),
+    "nodes": ([],),
+    "overlap": ({},),
+    "padding": ({},),
+    "padding_recovered": ({}, {}),
+    "rank_memory": ([],),
+    "ring_steps": ([],),
+    "sample_weights": ({},),
+    "scaling": ({},),
+    "schedule_costs": ([],),
+    "share_at_scale": ({}, {}),
+    "shares": ({},),
+    "soak": ({"rows": []},),
+    "start_at_scale": ({}, {}),
+    "timelines": ({},),
+    "world_losses": ({}, {}, {}),
+    "wrapping_table": ([],),
+}
+BY = {"elastic_timeline": "elastic_worlds"}
+DRAWN_ELSEWHERE = {"join_timeline", "timeline"}  # of one thing, which cannot be nothing
+
+
+def figures() -> set[str]:
+    functions = {name: getattr(plots, name) for name in dir(plots)}
+    return {
+        name
+        for name, function in functions.items()
+        if inspect.isfunction(function) and inspect.signature(function).return_annotation is Figure
+    }
+
+
+def test_every_figure_is_held_to_the_conventions():
+    assert figures() == NOTHING.keys() | DRAWN_ELSEWHERE
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_nothing_to_draw_is_one_sentence(name):
+    function = getattr(plots, name)
+    with pytest.raises(ValueError, match=f"^{BY.get(name, name)}: .+") as refused:
+        function(*NOTHING[name])
+    assert "\n" not in str(refused.value)
+    assert inspect.getdoc(function).startswith("Draw ") and "ValueError" in function.__doc__
+
+
+@pytest.mark.slow
+def test_plots_stand_alone():
+    """No torch, no notebook: a result can be drawn anywhere."""
+    code = (
+        "import sys\n"
+        "from rankbook import plots\n"
+        "assert len([getattr(plots, name) for name in dir(plots)]) > 30\n"
+        "print([name for name in ('torch', 'IPython', 'ipykernel') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert output.stdout.strip() == "[]", output.stdout + output.stderr

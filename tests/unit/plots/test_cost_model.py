@@ -1,0 +1,49 @@
+"""The figures of what is computed for many nodes."""
+
+from math import inf
+
+import pytest
+from matplotlib.colors import to_hex
+
+from rankbook.plots import color
+from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
+from tests.unit.plots.drawn import texts_outside
+
+
+def labels(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_starting_and_what_never_ends():
+    importing = {"shared": {8: 1.0, 64: 10.0, 512: 100.0}}
+    meeting = {"slowly": {8: 2.0}, "at once": {512: inf, 64: 3.0, 8: 1.0}}
+    figure = start_at_scale(importing, meeting, "assumed: much")
+    left, right = figure.axes
+    assert "computed" in figure.get_suptitle() and figure.get_supxlabel() == "assumed: much"
+    assert list(left.lines[0].get_ydata()) == [1, 10, 100]
+    assert left.get_ylabel() == "seconds" and left.get_xlabel() == "nodes"
+    assert [tick.get_text() for tick in left.get_xticklabels()] == ["8", "64", "512"]
+    _, ends, never = right.lines
+    assert list(ends.get_xdata()) == [8, 64] and list(never.get_xdata()) == [512]
+    assert to_hex(never.get_color()) == to_hex(ends.get_color()) == color(1)
+    assert labels(right) == ["slowly", "at once"]
+    assert texts_outside(figure) == []
+
+
+def test_all_reduce_in_milliseconds_with_its_crossing():
+    links = {"slow": {"ring": {8: 0.5, 64: 1.0}, "tree": {8: 0.7, 64: 0.8}}}
+    (axes,) = all_reduce_at_scale(links, {"slow": 20}).axes
+    ring, _, crossing = axes.lines
+    assert list(ring.get_ydata()) == [500, 1000] and set(crossing.get_xdata()) == {20}
+    assert axes.get_ylabel() == "milliseconds" and labels(axes) == ["ring", "tree"]
+
+
+def test_shares_start_at_nothing():
+    left, right = share_at_scale({"8 stages": {8: 0.1, 64: 0.3}}, {"whole": {8: 0.2}}).axes
+    assert left.get_ylim()[0] == right.get_ylim()[0] == 0
+    assert left.yaxis.get_major_formatter()(0.3, 0) == "30%"
+
+
+def test_nothing_to_draw_is_one_sentence():
+    with pytest.raises(ValueError, match="there is nothing to draw"):
+        start_at_scale({}, {"at once": {}})

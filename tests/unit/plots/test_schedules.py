@@ -1,0 +1,126 @@
+"""Timelines and simulations are drawn as they are."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+
+from rankbook import plots
+from rankbook.plots.schedules import KINDS
+from rankbook.plots.theme import COLORS
+from tests.unit.plots.drawn import texts_outside
+
+
+def line(rows: list[tuple], start: float = 5.0, span: float = 0.010) -> SimpleNamespace:
+    """Of rows (rank, stage, kind, microbatch, start, end), times in ms after `start`."""
+    actions = [
+        SimpleNamespace(
+            rank=r, stage=s, kind=k, microbatch=m, start=start + a / 1e3, end=start + b / 1e3
+        )
+        for r, s, k, m, a, b in rows
+    ]
+    ranks = sorted({row[0] for row in rows})
+    return SimpleNamespace(actions=actions, ranks=ranks, start=start, span=span, idle_share=0.25)
+
+
+def two_ranks() -> SimpleNamespace:
+    return line([
+        (0, 0, "F", 0, 0, 2), (0, 3, "B", 0, 6, 10), (1, 1, "wait", 0, -1, 2),
+        (1, 1, "F", 0, 2, 4), (1, 2, "I", 12, 4, 5), (1, 2, "W", 12, 5, 6),
+    ])  # fmt: skip
+
+
+def boxes(axes) -> list[tuple]:
+    """Colour, left, right, top of every box, in the order of drawing."""
+    found = []
+    for collection in axes.collections:
+        assert isinstance(collection, PolyCollection)
+        for path in collection.get_paths():
+            (left, top), (right, _) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+            colour = to_hex(collection.get_facecolor()[0])
+            found.append((colour, round(left, 3), round(right, 3), round(top, 2)))
+    return found
+
+
+def test_timeline():
+    figure = plots.timeline(two_ranks(), title="1F1B")
+    (axes,) = figure.axes
+    assert axes.get_title("left") == "1F1B: 25.0% idle"
+    assert axes.get_xlabel() == "milliseconds" and axes.get_xlim() == (0, pytest.approx(10.05))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
+    forward, backward, inputs, weights, wait = (color for color, _ in KINDS.values())
+    # the second stage of a rank is lower; nothing is drawn before the first action
+    assert [box[:3] for box in boxes(axes)] == [
+        (forward, 0, 2), (backward, 6, 10), (forward, 2, 4), (wait, 0, 2),
+        (inputs, 4, 5), (weights, 5, 6),
+    ]  # fmt: skip
+    tops = {(c, x): top for c, x, _, top in boxes(axes)}
+    assert tops[backward, 6] - tops[forward, 0] == pytest.approx(0.3)
+    assert [text.get_text() for text in axes.texts] == ["0", "0", "0", "12", "12"]
+    (legend,) = figure.legends
+    named = [text.get_text() for text in legend.get_texts()]
+    assert named == [name for _, name in KINDS.values()]
+    assert texts_outside(figure) == []
+
+
+def test_timelines_share_one_axis():
+    short = line([(0, 0, "F", 0, 0, 2)], start=9.0, span=0.002)
+    figure = plots.timelines({"long": two_ranks(), "short": short})
+    above, below = figure.axes
+    assert above.get_xlim() == below.get_xlim()
+    assert below.get_title("left") == "short: 25.0% idle"
+    assert boxes(below)[0][1:3] == (0, 2)
+    assert not above.get_xlabel() and below.get_xlabel() == "milliseconds"
+
+
+def test_numbers_without_room_are_left_out():
+    narrow = line([(0, 0, "F", m, m / 10, (m + 1) / 10) for m in range(99)], span=0.010)
+    assert [text.get_text() for text in plots.timeline(narrow).axes[0].texts] == []
+
+
+def test_another_unit():
+    (axes,) = plots.timeline(line([(0, 0, "F", 0, 0, 2000)], span=2.0), unit="forwards").axes
+    assert axes.get_xlabel() == "forwards" and boxes(axes)[0][2] == 2
+    assert axes.get_title("left") == "25.0% idle"
+
+
+def test_kinds_differ_without_colour():
+    def lightness(colour: str) -> float:
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        return 0.299 * red + 0.587 * green + 0.114 * blue
+
+    shades = sorted(lightness(colour) for kind, (colour, _) in KINDS.items() if kind != "wait")
+    assert all(darker + 30 < lighter for darker, lighter in pairwise(shades))
+
+
+def test_schedule_costs():
+    rows = [
+        {"schedule": s, "ranks": p, "microbatches": m, "idle": i / 10, "in_flight": m}
+        for i, s in enumerate(("gpipe", "1f1b"))
+        for p in (2, 4)
+        for m in (8, 4)
+        if (s, p, m) != ("1f1b", 4, 4)
+    ]
+    figure = plots.schedule_costs(rows)
+    idle, flight, idle4, _ = figure.axes
+    assert [axes.get_title() for axes in (idle, flight)] == [
+        "idle share, 2 ranks", "activations in flight, 2 ranks",
+    ]  # fmt: skip
+    assert [list(each.get_xdata()) for each in idle.lines] == [[4, 8], [4, 8]]
+    assert [list(each.get_xdata()) for each in idle4.lines] == [[4, 8], [8]]
+    assert [list(each.get_ydata()) for each in idle.lines] == [[0, 0], [0.1, 0.1]]
+    assert [list(each.get_ydata()) for each in flight.lines] == [[4, 8], [4, 8]]
+    assert [to_hex(each.get_color()) for each in idle.lines] == list(COLORS[:2])
+    widths = [each.get_linewidth() for each in idle.lines]
+    assert widths == sorted(widths, reverse=True)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpipe", "1f1b"]
+    assert texts_outside(figure) == []
+
+
+def test_nothing_to_draw():
+    with pytest.raises(ValueError, match="there is none to draw"):
+        plots.timelines({})
+    with pytest.raises(ValueError, match="no rows"):
+        plots.schedule_costs([])
