@@ -7,6 +7,7 @@ Everything of the book is searched in ``$RANKBOOK_DATA``, then on the Hugging Fa
 embedded; one line says which it was. `sources` holds the order and the checks.
 """
 
+from rankbook.data.ceil_split import CeilSplitLines
 from rankbook.data.corpus import Corpus, wikitext2, wikitext2_text
 from rankbook.data.lines import ShardedLines
 from rankbook.data.reviews import distilbert_tokenizer, imdb
@@ -21,6 +22,7 @@ from rankbook.data.sharding import Reader
 from rankbook.data.tokens import Vocab, basic_english
 
 __all__ = [
+    "CeilSplitLines",
     "Corpus",
     "Reader",
     "SampleAudit",
