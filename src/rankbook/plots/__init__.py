@@ -13,20 +13,24 @@ if TYPE_CHECKING:
     from rankbook.plots.batching import padding, padding_recovered, recovered
     from rankbook.plots.code import listing, loop_diff, recorded_cells
     from rankbook.plots.communication import (
-        all_reduce_table,
         alpha_beta,
+        bus_bandwidth,
         collectives,
+        queue,
+        race,
+        race_errors,
         ring_steps,
         size_name,
     )
     from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
-    from rankbook.plots.ddp import overlap
+    from rankbook.plots.ddp import by_step, overlap
     from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
     from rankbook.plots.events import elastic_gaps, elastic_worlds
     from rankbook.plots.join import join_timeline, sample_weights
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
     from rankbook.plots.pipelines import batch_times, throughput, wrapping_table
     from rankbook.plots.placement import nodes
+    from rankbook.plots.ranks import more_ranks, reading_rates
     from rankbook.plots.samples import batch_cut, counts, shares
     from rankbook.plots.schedules import schedule_costs, timeline, timelines
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table

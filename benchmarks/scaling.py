@@ -1,0 +1,336 @@
+"""What more ranks bring: throughput, hidden communication and memory against their number.
+
+    python -m benchmarks.scaling --ranks 8
+
+Writes book/results/scaling-cpu-2.json (2 is the number of cores), or scaling-gpu-N.json with nccl
+where there is a GPU for each of N ranks. 1, 2, 4 ... ranks take turns in one run: those that have
+no turn wait in a barrier. Memory is that of ranks started anew. Nothing else should run on the
+machine meanwhile. With --keep FOLDER, a run that was cut off goes on with the parts that it has.
+"""
+
+import argparse
+import gc
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.record import check_repeats, summary, write
+from rankbook.parallel import OverlapRecorder, place
+
+LAYERS = 8
+WIDTH, WIDE = 512, 1024  # of the model that is timed, and of the one whose memory is measured
+ROWS = 128  # of a batch: of each rank (weak scaling), or of all together (strong)
+BUCKET = 2  # MiB: the most that DDP sends at once
+WARM_UP = 3
+KINDS = ("weak", "strong")
+WAYS = ("DDP", "DDP, gradients in buckets", "ZeRO optimizer", "FSDP")
+PARTS = ("parameters", "gradients", "state", "buckets")
+WHAT = (
+    f"Training steps (forward, backward, Adam) of {LAYERS} linear layers of width {WIDTH} in DDP "
+    f"with buckets of at most {BUCKET} MiB, a thread a rank: milliseconds a step of the slowest "
+    f"rank, weak scaling ({ROWS} rows on each rank) and strong ({ROWS} in all); the share of the "
+    "communication that passes while gradients are still being computed, in per cent; and MiB that "
+    f"a rank keeps after a step of the same model of width {WIDE}"
+)
+
+
+class Here(NamedTuple):
+    """This rank, how many there are, and where its tensors lie."""
+
+    rank: int
+    ranks: int
+    device: torch.device
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print one line a row, and write the result."""
+    options = parse(arguments)
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    counts = [n for n in (2**k for k in range(10)) if n <= options.ranks]
+    with tempfile.TemporaryDirectory() as folder:
+        keep = options.keep or Path(folder)
+        steps = (counts, options.repeats, options.steps)
+        found = part(keep / f"steps-{options.ranks}", options.ranks, time_steps, *steps)
+        memory = [
+            {"way": way, "ranks": n} | part(keep / f"memory-{n}-{i}", n, measure_memory, way)
+            for n in counts
+            for i, way in enumerate(WAYS)
+            if n > 1 or way == WAYS[0]
+        ]
+    rows = table(found) + [memory_row(each) for each in memory]
+    device = place(0, options.ranks).device.type
+    count = options.ranks if device == "cuda" else len(os.sched_getaffinity(0))
+    kind, backend = {"cuda": ("GPU", "nccl"), "cpu": ("CPU", "gloo")}[device]
+    about = {"kind": kind, "devices": count, "backend": backend, "load": load}
+    about |= {"picture": picture(found, memory)}
+    name = f"scaling-{kind.lower()}-{count}"
+    path = write(name, WHAT, rows, libraries=("torch", "psutil"), **about)
+    print(*rows, path, sep="\n")
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; what it cannot mean ends the program with one sentence."""
+    parser = argparse.ArgumentParser(description="Time steps and weigh ranks, by their number.")
+    parser.add_argument("--ranks", type=int, default=8, help="the most, a power of two (8)")
+    parser.add_argument("--repeats", type=int, default=30, help="timed blocks of each kind (30)")
+    parser.add_argument("--steps", type=int, default=4, help="of a block (4)")
+    parser.add_argument("--keep", type=Path, help="a folder for finished parts, to go on with")
+    options = parser.parse_args(arguments)
+    check_ranks(parser, options.ranks)
+    check_repeats(parser, options.repeats)
+    if options.steps < 1:
+        parser.error(f"--steps {options.steps} times nothing; use 1 or more")
+    return options
+
+
+def check_ranks(parser: argparse.ArgumentParser, ranks: int) -> None:
+    """End the program with one sentence if `ranks` are not 2, 4, 8 ..."""
+    if ranks < 2 or ranks & (ranks - 1):
+        parser.error(f"--ranks {ranks}: it has to be 2, 4, 8 or another power of two")
+
+
+def part(path: Path, ranks: int, measure: Callable, *arguments) -> dict:
+    """What `measure` gives on rank 0 of so many ranks; from `path`, if it is there already."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            spec = (folder, ranks, measure, *arguments)
+            mp.start_processes(on_rank, spec, nprocs=ranks, start_method="spawn")
+            Path(folder, "found").replace(path)
+    return torch.load(path, weights_only=True)
+
+
+def on_rank(rank: int, folder: str, ranks: int, measure: Callable, *arguments) -> None:
+    """One rank: measure; rank 0 writes what it found."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+    placement = place(rank, ranks)
+    if placement.device.type == "cuda":
+        torch.cuda.set_device(placement.device)
+    # for libraries that look for the ranks there, too
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
+    dist.init_process_group(placement.backend, **where)
+    try:
+        found = measure(Here(rank, ranks, placement.device), *arguments)
+    finally:
+        dist.destroy_process_group()
+    if rank == 0:
+        torch.save(found, f"{folder}/found")
+
+
+def layers(width: int, device: torch.device) -> nn.Sequential:
+    """The model, the same on every rank."""
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(width, width) for _ in range(LAYERS))).to(device)
+
+
+def finish(device: torch.device) -> None:
+    """A GPU works on after the call has returned; the CPU does not."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def time_steps(here: Here, counts: list[int], repeats: int, steps: int) -> dict:
+    """Seconds a step by (kind, ranks), and the hidden share of the communication likewise."""
+    groups = {n: dist.new_group(list(range(n))) for n in counts}  # all ranks make all groups
+    mine = {n: trainer(groups[n], n, here.device) for n in counts if here.rank < n}
+    watch = {n: watcher(groups[n], here.device) for n in counts if n > 1 and here.rank < n}
+    turns = [(kind, n) for n in counts for kind in KINDS]
+    seconds, hidden = ({turn: [] for turn in turns} for _ in range(2))
+    for repeat in range(-WARM_UP, repeats):
+        first = repeat % len(turns)
+        for kind, n in (*turns[first:], *turns[:first]):
+            dist.barrier()
+            if here.rank >= n:
+                continue
+            rows = ROWS if kind == "weak" else max(1, ROWS // n)
+            took = slowest(mine[n], rows, steps, groups[n], here.device)
+            share = watch[n](rows) if n > 1 else math.nan
+            if repeat >= 0:
+                seconds[kind, n].append(took)
+                hidden[kind, n].append(share)
+    return {"seconds": seconds, "hidden": hidden}
+
+
+def trainer(group: dist.ProcessGroup, ranks: int, device: torch.device) -> Callable[[int], None]:
+    """What makes one step on so many rows; alone, without DDP."""
+    model: nn.Module = layers(WIDTH, device)
+    if ranks > 1:
+        model = DistributedDataParallel(model, process_group=group, bucket_cap_mb=BUCKET)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def step(rows: int) -> None:
+        optimizer.zero_grad()
+        model(torch.ones(rows, WIDTH, device=device)).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def slowest(step: Callable, rows: int, steps: int, group, device: torch.device) -> float:
+    """Seconds a step of the slowest rank of `group`."""
+    dist.barrier(group)
+    finish(device)
+    start = time.perf_counter()
+    for _ in range(steps):
+        step(rows)
+    finish(device)
+    took = torch.tensor((time.perf_counter() - start) / steps, dtype=torch.float64, device=device)
+    dist.all_reduce(took, op=dist.ReduceOp.MAX, group=group)
+    return took.item()
+
+
+def watcher(group: dist.ProcessGroup, device: torch.device) -> Callable[[int], float]:
+    """What makes one backward pass on so many rows: the hidden share, over all ranks."""
+    model = DistributedDataParallel(
+        layers(WIDTH, device), process_group=group, bucket_cap_mb=BUCKET
+    )
+    recorder = OverlapRecorder(model)
+
+    def share(rows: int) -> float:
+        loss = model(torch.ones(rows, WIDTH, device=device)).square().mean()
+        with recorder.backward():
+            loss.backward()
+        found = recorder.recorded()
+        sums = torch.tensor([found.hidden, found.communication], device=device)
+        dist.all_reduce(sums, group=group)
+        return (sums[0] / sums[1]).item()
+
+    return share
+
+
+def measure_memory(here: Here, way: str) -> dict[str, int]:
+    """Bytes that the fullest rank keeps after two steps: by what they are, and of the process."""
+    train(way, 8, here)  # loads code that would be weighed, too
+    before = footprint(here.device)
+    trained = train(way, WIDE, here)
+    found = kept(*trained) | {"process": footprint(here.device) - before}
+    sizes = torch.tensor(list(found.values()), dtype=torch.int64, device=here.device)
+    dist.all_reduce(sizes, op=dist.ReduceOp.MAX)
+    return dict(zip(found, sizes.tolist(), strict=True))
+
+
+def train(way: str, width: int, here: Here) -> tuple[nn.Module, torch.optim.Optimizer, dict]:
+    """What `prepare` gives, after two steps."""
+    model, optimizer, buckets = prepare(way, width, here)
+    for _ in range(2):
+        buckets.clear()  # DDP makes them anew after the first step
+        optimizer.zero_grad()
+        model(torch.ones(8, width, device=here.device)).square().mean().backward()
+        optimizer.step()
+    return model, optimizer, buckets
+
+
+def prepare(
+    way: str, width: int, here: Here
+) -> tuple[nn.Module, torch.optim.Optimizer, dict[int, int]]:
+    """Model, optimizer, and the storages of DDP's buckets, noted in every step: place to bytes."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model: nn.Module = layers(width, here.device)
+    buckets: dict[int, int] = {}
+    if way == "FSDP":
+        for layer in model.children():
+            fully_shard(layer)
+        fully_shard(model)
+    elif here.ranks > 1:
+        model = DistributedDataParallel(
+            model, bucket_cap_mb=BUCKET, gradient_as_bucket_view=way == WAYS[1]
+        )
+        model.register_comm_hook(buckets, noting)
+    if way == "ZeRO optimizer":
+        return model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam), buckets
+    return model, torch.optim.Adam(model.parameters()), buckets
+
+
+def noting(buckets: dict[int, int], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """DDP's own averaging, which notes where the bucket lies."""
+    buckets |= storages([bucket.buffer()])
+    return allreduce_hook(None, bucket)
+
+
+def kept(model: nn.Module, optimizer, buckets: Mapping[int, int]) -> dict[str, int]:
+    """Bytes of each kind on this rank; a storage counts once, under its first kind."""
+    state = getattr(optimizer, "optim", optimizer).state  # ZeRO's own is inside
+    parameters = list(model.parameters())
+    parts = {
+        "parameters": storages(parameters),
+        "gradients": storages([p.grad for p in parameters if p.grad is not None]),
+        "state": storages(v for of in state.values() for v in of.values()),
+        "buckets": dict(buckets),
+    }
+    seen: set[int] = set()
+    found = {}
+    for name, places in parts.items():
+        found[name] = sum(size for place, size in places.items() if place not in seen)
+        seen |= places.keys()
+    return found
+
+
+def storages(tensors: Iterable[torch.Tensor]) -> dict[int, int]:
+    """The memory that `tensors` lie in, of FSDP's this rank's part: place to bytes."""
+    local = (getattr(t, "_local_tensor", t).untyped_storage() for t in tensors)
+    return {storage.data_ptr(): storage.nbytes() for storage in local if storage.nbytes()}
+
+
+def footprint(device: torch.device) -> int:
+    """Bytes of this process: on the GPU by torch's own account, else its share of the memory."""
+    dist.barrier()  # memory that ranks share is divided by how many they are
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    gc.collect()
+    dist.barrier()
+    return psutil.Process().memory_full_info().pss
+
+
+def table(found: Mapping) -> list[dict]:
+    """One row a (kind, ranks): times, rows a second, efficiency, and the hidden share."""
+    rows, one = [], {}
+    for (kind, n), seconds in found["seconds"].items():
+        row = {"kind": kind, "ranks": n, "unit": "ms"} | summary(seconds)
+        rate = (ROWS * n if kind == "weak" else max(1, ROWS // n) * n) / statistics.median(seconds)
+        one.setdefault(kind, rate)
+        row |= {"rows/s": round(rate), "efficiency": f"{rate / one[kind] / n:.0%}"}
+        if n > 1:
+            share = statistics.median(found["hidden"][kind, n])
+            row["hidden"] = f"{share:.0%}"
+        rows.append(row)
+    return rows
+
+
+def memory_row(found: Mapping) -> dict:
+    """MiB by what they are."""
+    sizes = {name: found[name] for name in (*PARTS, "process")}
+    about = {"kind": found["way"], "ranks": found["ranks"]}
+    return about | {f"{name} MiB": round(size / 2**20, 1) for name, size in sizes.items()}
+
+
+def picture(found: Mapping, memory: list[dict]) -> dict:
+    """What `rankbook.plots.more_ranks` draws: lists, as JSON has no other keys than text."""
+    rates = [{"kind": r["kind"], "ranks": r["ranks"], "rate": r["rows/s"]} for r in table(found)]
+    hidden = [
+        {"kind": kind, "ranks": n} | summary(shares, unit=1.0)
+        for (kind, n), shares in found["hidden"].items()
+        if n > 1
+    ]
+    return {"rates": rates, "hidden": hidden, "memory": memory}
+
+
+if __name__ == "__main__":
+    main()
