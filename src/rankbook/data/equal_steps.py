@@ -21,8 +21,9 @@ class EqualStepsLoader:
     dropped, and nothing is read twice.
 
     loader: gives dicts of tensors (samples, tokens), ``labels`` among them. Its ``set_epoch``, or
-    that of its dataset, is called with 0, 1, 2 ... ended: called on every rank after an epoch,
-    with its number and how many samples all ranks had. In every step the ranks add up one number.
+    that of its dataset, is called with 0, 1, 2 ... if there is one. ended: called on every rank
+    after an epoch, with its number and how many samples all ranks had. In every step the ranks
+    add up one number, and each of them waits for the sum.
 
     `state_dict` says where the batch that was given last stands; with `load_state_dict`, the next
     iterator begins behind it, on the same number of ranks: it reads the epoch again up to there.
@@ -48,8 +49,8 @@ class EqualStepsLoader:
         self._start = self._position = dict(position)
 
     def __iter__(self) -> Iterator[Batch]:
-        dataset: Any = self.loader.dataset
-        set_epoch = getattr(self.loader, "set_epoch", None) or dataset.set_epoch
+        whose: Any = self.loader if hasattr(self.loader, "set_epoch") else self.loader.dataset
+        set_epoch = getattr(whose, "set_epoch", lambda epoch: None)
         skip = self._start["given"]
         for epoch in itertools.count(self._start["epoch"]):
             set_epoch(epoch)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rankbook.plots.pipelines import batch_times, throughput, wrapping_table
     from rankbook.plots.placement import nodes
     from rankbook.plots.ranks import more_ranks, reading_rates
-    from rankbook.plots.samples import batch_cut, counts, shares
+    from rankbook.plots.samples import batch_cut, counts, lost, shares
     from rankbook.plots.schedules import schedule_costs, timeline, timelines
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
     from rankbook.plots.strategies import rank_memory, scaling

@@ -185,3 +185,34 @@ def _sample(axes, row: int, column: int, rank: int, sample: int) -> None:
     axes.add_patch(Rectangle((column, row), 1, 0.8, facecolor=ground, ec="white", lw=1.2))
     axes.text(column + 0.5, row + 0.4, str(sample), ha="center", va="center", size=8,
               color=ink_on(ground))  # fmt: skip
+
+
+def lost(audits: Mapping[int, Any], proved: Sequence[int] = ()) -> Figure:
+    """Draw the part of a set that nobody sees, against the number of ranks.
+
+    audits: a `rankbook.data.SampleAudit` by world size. proved: world sizes to mark, as those
+    that were also counted on real ranks. Above a bar stands how many of its samples are never
+    seen, in per cent. Raises ValueError without an audit.
+    """
+    if not audits:
+        raise ValueError("lost: no audit; give it a SampleAudit for each world size")
+    with style():
+        figure, axes = plt.subplots(figsize=(WIDTH, 2.7), layout="constrained")
+        for size, audit in audits.items():
+            never = audit.never / audit.total
+            axes.bar(size, 1 - never, color=ONCE, width=0.8)
+            axes.bar(size, never, bottom=1 - never, color=NEVER, width=0.8, ec=QUIET, lw=0.6,
+                     hatch=HATCH[NEVER])  # fmt: skip
+            axes.text(size, 1.02, f"{never:.0%}", ha="center", size=8)
+        marked = axes.plot(proved, [0.03] * len(proved), "D", color=INK, ms=5, clip_on=False)
+        axes.set(xlabel="ranks", ylim=(0, 1.1), xticks=list(audits), yticks=[0, 0.5, 1])
+        axes.set_yticklabels(["0", "half", "all"])
+        axes.set_ylabel("samples of the set")
+        patches = [
+            Patch(facecolor=ONCE, label="seen"),
+            Patch(facecolor=NEVER, label="never seen", ec=QUIET, lw=0.6, hatch=HATCH[NEVER]),
+        ]
+        marked[0].set_label("counted on real ranks")
+        handles = patches + marked * bool(proved)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5)
+    return figure

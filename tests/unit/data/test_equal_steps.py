@@ -42,6 +42,13 @@ def test_the_loaders_own_set_epoch_comes_first():
     assert first["labels"].tolist() == [[10, 0]]
 
 
+def test_a_set_without_epochs_begins_again():
+    rows = [{"labels": torch.tensor([n])} for n in range(2)]
+    loader = DataLoader(rows, batch_size=2)
+    seen = [batch["labels"] for batch in itertools.islice(EqualStepsLoader(loader, CPU), 3)]
+    assert [batch.flatten().tolist() for batch in seen] == [[0, 1]] * 3
+
+
 def test_an_empty_set_is_an_error_and_not_an_endless_loop():
     with pytest.raises(ValueError, match="no batch on any rank: its data set is empty"):
         next(iter(EqualStepsLoader(DataLoader(Numbers(0), batch_size=1), CPU)))

@@ -22,6 +22,7 @@ NOTHING = {
     "growing_batches": ({}, 0),
     "ladder": ([],),
     "loss_curves": ({},),
+    "lost": ({},),
     "more_ranks": ({}, 2),
     "nodes": ([],),
     "overlap": ({},),

@@ -105,3 +105,12 @@ def test_an_empty_share_takes_no_place_and_keeps_its_colour():
 def test_a_cut_that_cannot_be_read_is_refused(steps):
     with pytest.raises(ValueError, match="steps of 1 to 16 samples"):
         batch_cut(steps)
+
+
+def test_the_part_that_is_lost_stands_above_its_bar():
+    audits = {size: audit_samples([range(0, 16, size)], 16) for size in (1, 2, 16)}
+    (axes,) = plots.lost(audits, proved=[2]).axes
+    assert [text.get_text() for text in axes.texts] == ["0%", "50%", "94%"]
+    seen = [bar.get_height() for bar in axes.patches if same_color(bar.get_facecolor(), ONCE)]
+    assert seen == [1, 1 / 2, 1 / 16]
+    assert list(axes.lines[0].get_xdata()) == [2]
