@@ -1,17 +1,21 @@
-"""What Join costs a training step, beside plain DDP and an all_reduce of "has data".
+"""What Join and lockstep add to a training step of plain DDP.
 
     python -m benchmarks.join --ranks 2
 
 Writes book/results/join-cpu-2.json (or -4). All inputs are even here, so that plain DDP can run
-them, too; what is compared is timed in turn. Nothing else should run on the machine meanwhile.
+them, too; what is compared is timed in turn. Each way has a model of its own: Join leaves its
+settings in the DDP that it was given, which goes on notifying after the block, so a "plain" step
+of that DDP would pay for Join. Nothing else should run on the machine meanwhile.
 """
 
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
@@ -23,14 +27,15 @@ from torch.nn.parallel import DistributedDataParallel
 from benchmarks.record import check_repeats, summary, write
 from rankbook.training import equal_steps
 
-WIDTHS = (64, 512)  # of three layers
-STEPS, ROWS = 10, 16  # steps of a timed block; rows of a batch on a rank
+MODELS = {"3 x 64": (64, False), "3 x 512": (512, False), "3 x 512, BatchNorm": (512, True)}
+STEPS, ROWS = 20, 16  # steps of a timed block; rows of a batch on a rank
 WARM_UP = 3
-WAYS = ("DDP", "DDP in Join", "has data, lockstep")
-LEAVE = "leaving Join"
+WAYS = ("DDP", "Join", "lockstep")
+LEAVE = "leaving "
 WHAT = (
     "A training step (forward, backward, SGD) of three linear layers in DDP, even inputs, a thread "
-    f"a rank: mean of {STEPS} steps of the slowest rank; and the end of Join, once an epoch"
+    f"a rank: mean of {STEPS} steps of the slowest rank; and the time from the last step to the "
+    "end of the loop or of the block, once an epoch"
 )
 
 
@@ -62,15 +67,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def table(seconds: dict[tuple[int, str], list[float]]) -> list[dict]:
-    """One row a (width, way). "times DDP": the median over blocks of the ratio to DDP's, its
-    neighbour in time, with the bounds of the median that hold with 95% confidence."""
+def table(seconds: dict[tuple[str, str], list[float]]) -> list[dict]:
+    """One row a (model, way). "more": milliseconds beyond DDP's, its neighbour in time; the median
+    over blocks, with the bounds of the median that hold with 95% confidence."""
     rows = []
-    for (width, way), times in seconds.items():
-        row = {"parameters": parameters(width), "way": way, "unit": "ms"} | summary(times)
+    for (model, way), times in seconds.items():
+        row = {"model": model, "parameters": parameters(model), "way": way, "unit": "ms"}
+        row |= summary(times)
         if way in WAYS[1:]:
-            ratios = [a / b for a, b in zip(times, seconds[width, WAYS[0]], strict=True)]
-            row["times DDP"], *row["95%"] = middle(ratios)
+            plain = seconds[model, WAYS[0]]
+            more = [1e3 * (a - b) for a, b in zip(times, plain, strict=True)]
+            row["more"], *row["95%"] = middle(more)
         rows.append(row)
     return rows
 
@@ -79,13 +86,21 @@ def middle(values: list[float]) -> tuple[float, float, float]:
     """The median, and the order statistics n/2 -+ 0.98 sqrt(n) around it."""
     ordered = sorted(values)
     aside = max(0, round(len(ordered) / 2 - 0.98 * len(ordered) ** 0.5))
-    found = torch.tensor(ordered).quantile(0.5).item(), ordered[aside], ordered[-1 - aside]
+    found = statistics.median(ordered), ordered[aside], ordered[-1 - aside]
     return tuple(round(value, 3) for value in found)
 
 
-def parameters(width: int) -> int:
-    """Of three layers."""
-    return 3 * width * (width + 1)
+def net(model: str) -> nn.Module:
+    """One of the MODELS, with the same values on all ranks."""
+    width, norm = MODELS[model]
+    torch.manual_seed(0)
+    layer = [lambda: nn.Linear(width, width)] + [lambda: nn.BatchNorm1d(width)] * norm
+    return nn.Sequential(*(make() for _ in range(3) for make in layer))
+
+
+def parameters(model: str) -> int:
+    """How many it has."""
+    return sum(p.numel() for p in net(model).parameters())
 
 
 def on_rank(rank: int, folder: str, ranks: int, repeats: int) -> None:
@@ -94,46 +109,44 @@ def on_rank(rank: int, folder: str, ranks: int, repeats: int) -> None:
     torch.set_num_threads(1)
     where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
     dist.init_process_group("gloo", **where)
-    blocks = {width: block_of(width) for width in WIDTHS}
-    seconds = {(width, way): [] for width in WIDTHS for way in (*WAYS, LEAVE)}
+    blocks = {(model, way): block_of(model, way) for model in MODELS for way in WAYS}
+    seconds = {}
     for repeat in range(-WARM_UP, repeats):
-        for width, block in blocks.items():
-            first = repeat % len(WAYS)
+        first = repeat % len(WAYS)
+        for model in MODELS:
             for way in (*WAYS[first:], *WAYS[:first]):
-                for name, took in block(way).items():
+                for name, took in blocks[model, way]().items():
                     if repeat >= 0:
-                        seconds[width, name].append(took)
+                        seconds.setdefault((model, name), []).append(took)
     if rank == 0:
         torch.save(seconds, f"{folder}/seconds")
     dist.destroy_process_group()
 
 
-def block_of(width: int) -> Callable[[str], dict[str, float]]:
+def block_of(model: str, way: str) -> Callable[[], dict[str, float]]:
     """What trains `STEPS` steps in one way, and gives the seconds a step of the slowest rank."""
-    torch.manual_seed(0)
-    layers = [nn.Linear(width, width) for _ in range(3)]
-    model = DistributedDataParallel(nn.Sequential(*layers))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batches = [(torch.randn(ROWS, width),) for _ in range(STEPS)]
+    ddp = DistributedDataParallel(net(model))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
+    batches = [(torch.randn(ROWS, MODELS[model][0]),) for _ in range(STEPS)]
 
-    def steps(turns: Iterator[tuple]) -> None:
-        for (inputs,), scale in turns:
+    def steps(turns: Iterable[tuple]) -> float:
+        """Train, and say when the last step was done."""
+        for (inputs,), scale, *_ in turns:
             optimizer.zero_grad()
-            (model(inputs).pow(2).mean() * scale).backward()
+            (ddp(inputs).pow(2).mean() * scale).backward()
             optimizer.step()
+            done = time.perf_counter()
+        return done
 
-    def block(way: str) -> dict[str, float]:
-        plain = ((batch, 1.0) for batch in batches)
+    def block() -> dict[str, float]:
+        plain = [(batch, 1.0) for batch in batches]
         dist.barrier()
         start = time.perf_counter()
-        if way == WAYS[1]:
-            with Join([model]):
-                steps(plain)
-                used_up = time.perf_counter()
-            times = {way: (used_up - start) / STEPS, LEAVE: time.perf_counter() - used_up}
-        else:
-            steps(plain if way == WAYS[0] else (turn[:2] for turn in equal_steps(batches)))
-            times = {way: (time.perf_counter() - start) / STEPS}
+        with Join([ddp]) if way == "Join" else nullcontext():
+            done = steps(equal_steps(batches) if way == "lockstep" else plain)
+        times = {way: (done - start) / STEPS}
+        if way != WAYS[0]:
+            times[LEAVE + way] = time.perf_counter() - done
         slowest = torch.tensor(list(times.values()), dtype=torch.float64)
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         return dict(zip(times, slowest.tolist(), strict=True))

@@ -1,6 +1,6 @@
 """accelerate 1.15 and Lightning 2.6 on uneven inputs: what they repeat, and where they hang.
 
-Where such a test fails after an update, chapter 14 has to change.
+Where such a test fails after an update, the page on uneven data has to change.
 """
 
 import json

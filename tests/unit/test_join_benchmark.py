@@ -1,7 +1,10 @@
 """The benchmark of Join: its command line, its arithmetic, and a block of steps."""
 
+from unittest import mock
+
 import pytest
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 
 from benchmarks import join
 
@@ -19,15 +22,16 @@ def test_wrong_options_are_one_sentence(line, sentence, capsys):
     assert end.value.code == 2 and sentence in capsys.readouterr().err
 
 
-def test_ratios_are_of_neighbours_in_time():
+def test_what_a_way_adds_is_beside_its_neighbour_in_time():
     ddp, more = [0.001, 0.002, 0.004], [0.002, 0.003, 0.012]
     rows = join.table({
-        (64, "DDP"): ddp, (64, "DDP in Join"): more, (64, "leaving Join"): [0.1, 0.2, 0.3],
+        ("3 x 64", "DDP"): ddp, ("3 x 64", "Join"): more, ("3 x 64", "leaving Join"): [0.1] * 3,
     })  # fmt: skip
-    assert [row["way"] for row in rows] == ["DDP", "DDP in Join", "leaving Join"]
-    assert [row["median"] for row in rows] == [2, 3, 200]
-    assert rows[1]["times DDP"] == 2 and rows[1]["95%"] == [1.5, 3]
-    assert "times DDP" not in rows[0] | rows[2] and rows[0]["parameters"] == 12480
+    assert [row["way"] for row in rows] == ["DDP", "Join", "leaving Join"]
+    assert [row["median"] for row in rows] == [2, 3, 100]
+    assert rows[1]["more"] == 1 and rows[1]["95%"] == [1, 8]
+    assert "more" not in rows[0] | rows[2]
+    assert rows[0]["parameters"] == 3 * 64 * 65
 
 
 def test_the_bounds_of_a_median():
@@ -37,16 +41,34 @@ def test_the_bounds_of_a_median():
 def test_a_block_of_steps_in_each_way(tmp_path):
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
-        block = join.block_of(8)
-        found = {way: block(way) for way in join.WAYS}
+        blocks = {way: join.block_of("3 x 64", way) for way in join.WAYS}
+        blocks["Join"]()  # what it leaves behind must not be in another's model
+        found = {way: block() for way, block in blocks.items()}
+        calls = notifications(blocks)
         # A DDP that outlives its group ends gloo's threads while it holds the GIL, for which one
         # of them may be waiting: the process stood still here, within 30 runs of 400.
-        del block
+        del blocks
     finally:
         dist.destroy_process_group()
     assert {way: list(times) for way, times in found.items()} == {
         "DDP": ["DDP"],
-        "DDP in Join": ["DDP in Join", "leaving Join"],
-        "has data, lockstep": ["has data, lockstep"],
+        "Join": ["Join", "leaving Join"],
+        "lockstep": ["lockstep", "leaving lockstep"],
     }
     assert all(seconds > 0 for times in found.values() for seconds in times.values())
+    assert calls == {"DDP": 0, "Join": join.STEPS, "lockstep": 0}
+
+
+def notifications(blocks):
+    """How often a block of each way tells Join of an input."""
+    notify, calls = Join.notify_join_context, {}
+    for way, block in blocks.items():
+        answers = []
+        with mock.patch.object(
+            Join,
+            "notify_join_context",
+            lambda it, said=answers: said.append(notify(it)) or said[-1],
+        ):
+            block()
+        calls[way] = sum(answer is not None for answer in answers)
+    return calls

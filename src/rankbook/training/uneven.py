@@ -44,16 +44,15 @@ def train_uneven(
     those that have inputs left; "has-data" is `equal_steps`; with "drop" all stop with the
     shortest; with "pad" a rank begins again with its first batch until the longest is done.
     model: with the same values on all ranks; DDP is put around it here. optimizer: of its
-    parameters. loss: the mean over the
-    samples of a batch. Raises ValueError, on all ranks, for an unknown way, or a rank without
-    batches where the way cannot do without.
+    parameters. loss: the mean over the samples of a batch. Raises ValueError, on all ranks, for an
+    unknown way, or a rank without batches where the way cannot do without.
     """
     _check(how)
     counts = _counts(len(batches), group)
     if not min(counts) and how in ("has-data", "pad"):
         raise ValueError(f"how {how!r} needs a batch on every rank, but they have {counts}")
     ddp = DistributedDataParallel(model, process_group=group)
-    took = list(_turns(range(len(batches)), counts, how))
+    took = list(turns(range(len(batches)), counts, how))
     dist.barrier(group)
     start = time.perf_counter()
     if how == "has-data":
@@ -85,13 +84,13 @@ def uneven_reference(
     """
     _check(how, "once")
     counts = [len(shard) for shard in shards]
-    turns = [_turns(shard, counts, how) for shard in shards]
-    for step in range(max(map(len, turns))):
-        now = [shard[step] for shard in turns if step < len(shard)]
+    taken = [turns(shard, counts, how) for shard in shards]
+    for step in range(max(map(len, taken))):
+        now = [of_rank[step] for of_rank in taken if step < len(of_rank)]
         optimizer.zero_grad()
         losses = (
             factor * loss(model(inputs), targets)
-            for factor, (inputs, targets) in zip(_factors(now, len(shards), how), now, strict=True)
+            for factor, (inputs, targets) in zip(factors(now, len(shards), how), now, strict=True)
         )
         cast(torch.Tensor, sum(losses)).backward()
         optimizer.step()
@@ -126,8 +125,8 @@ def _step(model, optimizer: Optimizer, loss: Loss, inputs, targets) -> None:
     optimizer.step()
 
 
-def _turns(batches: Sequence, counts: Sequence[int], how: str) -> list:
-    """Which of its batches a rank trains on, in order."""
+def turns(batches: Sequence, counts: Sequence[int], how: str) -> list:
+    """Which of its `batches` a rank trains on, in order; counts: how many each rank has."""
     if how == "drop":
         return list(batches[: min(counts)])
     if how == "pad":
@@ -135,8 +134,12 @@ def _turns(batches: Sequence, counts: Sequence[int], how: str) -> list:
     return list(batches)
 
 
-def _factors(batches: Sequence[Batch], ranks: int, how: str) -> list[float]:
-    """What the mean loss of each of the batches of one step is multiplied with."""
+def factors(batches: Sequence[Batch], ranks: int, how: str) -> list[float]:
+    """What the mean loss of each of the `batches` of one step is multiplied with.
+
+    batches: those that some rank has in this step; ranks: of all. "has-data" and "once" weigh by
+    samples; "join-remaining" divides by the ranks that still have a batch, the others by all.
+    """
     if how in ("has-data", "once"):
         samples = [len(inputs) for inputs, _ in batches]
         return [n / sum(samples) for n in samples]
