@@ -1,4 +1,4 @@
-"""Time all_reduce against message size, and record it for the book.
+"""Time the library's all_reduce against message size: the line that the cost model starts from.
 
 python -m benchmarks.all_reduce --ranks 2
 
@@ -10,6 +10,8 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -32,9 +34,7 @@ def main() -> None:
         parser.error("--ranks: an all_reduce needs at least 2")
     load = round(os.getloadavg()[0], 1)  # what else the machine did
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (folder, options.ranks, options.repeats)
-        mp.start_processes(measure, arguments, nprocs=options.ranks, start_method="spawn")
-        seconds = torch.load(f"{folder}/seconds", weights_only=True)
+        seconds = on_ranks(options.ranks, folder, measure, options.repeats)
     alpha, beta = fit_alpha_beta(torch.tensor(SIZES), seconds.median(dim=1).values)
     rows = [
         {"bytes": size} | summary(times.tolist(), unit=1e6)
@@ -51,8 +51,20 @@ def main() -> None:
     print(f"alpha = {alpha * 1e6:.0f} µs, beta = {beta * 1e9:.3f} s/GB")
 
 
-def measure(rank: int, folder: str, world_size: int, repeats: int) -> None:
-    """One rank: time all sizes; rank 0 writes float32 [sizes, repeats] to ``seconds``."""
+def on_ranks(world_size: int, folder: str, work: Callable, *args: Any) -> Any:
+    """Call ``work(*args, device)`` on that many ranks of a new group; give what rank 0's gave.
+
+    folder: where the ranks meet. work: a function of a module; it returns tensors, in lists or
+    dicts.
+    """
+    mp.set_forkserver_preload(["torch.distributed"])  # imported once, not once a rank
+    with tempfile.TemporaryDirectory(dir=folder) as meeting:
+        spec = (world_size, meeting, work, args)
+        mp.start_processes(_on_rank, spec, nprocs=world_size, start_method="forkserver")
+        return torch.load(f"{meeting}/result", weights_only=True)
+
+
+def _on_rank(rank: int, world_size: int, folder: str, work: Callable, args: tuple) -> None:
     torch.set_num_threads(1)
     placement = place(rank, world_size)
     if placement.device.type == "cuda":
@@ -61,10 +73,16 @@ def measure(rank: int, folder: str, world_size: int, repeats: int) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
     where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": world_size}
     dist.init_process_group(placement.backend, **where)
-    seconds = time_all_reduce(SIZES, repeats, placement.device)
+    result = work(*args, placement.device)
     if rank == 0:
-        torch.save(seconds, f"{folder}/seconds")
+        torch.save(result, f"{folder}/result")
+    dist.barrier()
     dist.destroy_process_group()
+
+
+def measure(repeats: int, device: torch.device) -> torch.Tensor:
+    """One rank: time all sizes, float32 [sizes, repeats]."""
+    return time_all_reduce(SIZES, repeats, device)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,13 @@ from rankbook.core.placement import Placement, init, place
 # imported when asked for: torch's pipelining and DTensor take a second or two to import, and
 # every live rank imports `placement` before its first cell
 if TYPE_CHECKING:
-    from rankbook.parallel.all_reduce_cost import fit_alpha_beta, time_all_reduce
+    from rankbook.parallel.all_reduce_cost import (
+        fit_alpha_beta,
+        predict,
+        time_all_reduce,
+        time_by_turns,
+        time_ping_pong,
+    )
     from rankbook.parallel.clipping import clip_grad_norm
     from rankbook.parallel.joining.recorder import record_join
     from rankbook.parallel.joining.running_mean import RunningMean

@@ -1,40 +1,120 @@
-"""How long an all_reduce takes, against the size of its message: seconds = alpha + beta x bytes.
+"""How long an all_reduce takes: measured, and foretold by seconds = alpha + beta x bytes.
 
-Source of the model: R. Thakur et al., "Optimization of Collective Communication Operations in
-MPICH", 2005, section 3, https://doi.org/10.1177/1094342005051521
+Source of the model: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective
+Communication Operations in MPICH", 2005, section 3, https://doi.org/10.1177/1094342005051521
 """
 
 import time
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.distributed as dist
 
-WARM_UP = 2
+from rankbook.parallel.messages import finish
+
+WARM_UP = 1
+WAYS = ("by rank 0", "ring", "halving and doubling", "library")
 
 
-def time_all_reduce(
-    sizes: list[int],
-    repeats: int,
+def time_by_turns(
+    ways: Mapping[str, Callable],
+    repeats: Mapping[int, int],
     device: torch.device,
-) -> torch.Tensor:
-    """Seconds that all_reduce takes the slowest rank: [sizes, repeats].
+) -> dict[str, list[torch.Tensor]]:
+    """Seconds that each way takes the slowest rank: a tensor [repeats] for every size.
 
-    sizes: in bytes, multiples of 4. device: where the messages lie. Each repetition goes through
-    all sizes, so that whatever else the machine does for a while strikes all of them alike.
+    ways: functions of one tensor. repeats: how often for a size in bytes, a multiple of 4. Each
+    turn goes through all sizes and all ways, beginning with another way every time: whatever else
+    the machine does for a while strikes all alike.
     """
-    seconds = torch.zeros(len(sizes), repeats, device=device)
-    for repeat in range(-WARM_UP, repeats):
-        for i, size in enumerate(sizes):
-            x = torch.zeros(size // 4, device=device)  # of float32
-            dist.barrier()  # nobody waits for a rank that is late
-            _finish(device)
-            start = time.perf_counter()
-            dist.all_reduce(x)
-            _finish(device)
-            if repeat >= 0:
-                seconds[i, repeat] = time.perf_counter() - start
-    dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
-    return seconds.cpu()
+    names = list(ways)
+    seconds = {name: [torch.zeros(count) for count in repeats.values()] for name in names}
+    for turn in range(-WARM_UP, max(repeats.values())):
+        for i, (size, count) in enumerate(repeats.items()):
+            for way in range(len(names) if turn < count else 0):
+                name = names[(way + turn) % len(names)]
+                took = _time_once(ways[name], torch.zeros(size // 4, device=device))
+                if turn >= 0:
+                    seconds[name][i][turn] = took
+    return {name: [_slowest(times, device) for times in seconds[name]] for name in names}
+
+
+def _slowest(times: torch.Tensor, device: torch.device) -> torch.Tensor:
+    times = times.to(device)
+    dist.all_reduce(times, op=dist.ReduceOp.MAX)
+    return times.cpu()
+
+
+def _time_once(way: Callable, x: torch.Tensor) -> float:
+    dist.barrier()  # nobody waits for a rank that is late
+    finish(x.device)
+    start = time.perf_counter()
+    way(x)
+    finish(x.device)
+    return time.perf_counter() - start
+
+
+def time_all_reduce(sizes: list[int], repeats: int, device: torch.device) -> torch.Tensor:
+    """Seconds that the library's all_reduce takes the slowest rank: [sizes, repeats].
+
+    sizes: in bytes, multiples of 4. device: where the messages lie.
+    """
+    ways, counts = {"library": dist.all_reduce}, dict.fromkeys(sizes, repeats)
+    return torch.stack(time_by_turns(ways, counts, device)["library"])
+
+
+def time_ping_pong(repeats: Mapping[int, int], device: torch.device) -> list[torch.Tensor]:
+    """Seconds of one message between rank 0 and rank 1: a tensor [repeats] for every size.
+
+    repeats: how often for a size in bytes, a multiple of 4. Half of the time from a send to the
+    answer of the same size, by rank 0's clock; all ranks call, and all get its times.
+    """
+    seconds = [torch.zeros(count, device=device) for count in repeats.values()]
+    for turn in range(-WARM_UP, max(repeats.values())):
+        for i, (size, count) in enumerate(repeats.items()):
+            if turn < count:
+                took = _round_trip(torch.zeros(size // 4, device=device)) / 2
+                if turn >= 0:
+                    seconds[i][turn] = took
+    for times in seconds:
+        dist.broadcast(times, src=0)
+    return [times.cpu() for times in seconds]
+
+
+def _round_trip(x: torch.Tensor) -> float:
+    dist.barrier()
+    finish(x.device)
+    start = time.perf_counter()
+    if dist.get_rank() == 0:
+        dist.send(x, 1)
+        dist.recv(x, 1)
+    elif dist.get_rank() == 1:
+        dist.recv(x, 0)
+        dist.send(x, 0)
+    finish(x.device)
+    return time.perf_counter() - start
+
+
+def predict(way: str, n: int, nbytes: float, alpha: float, beta: float) -> float:
+    """Seconds that an all_reduce of `nbytes` over `n` ranks should take by the model.
+
+    way: one of WAYS; the library's, with gloo, is a ring as well. alpha in s, beta in s/byte: of
+    one message. Raises ValueError for another way.
+    """
+    power = 1 << n.bit_length() - 1  # the largest power of two up to n
+    fold = 2 * (power < n)
+    steps, sent = {
+        "by rank 0": (2 * (n - 1), 2 * (n - 1)),
+        "ring": (2 * (n - 1), 2 * (n - 1) / n),
+        "library": (2 * (n - 1), 2 * (n - 1) / n),
+        "halving and doubling": (
+            2 * (power.bit_length() - 1) + fold,
+            2 * (power - 1) / power + fold,
+        ),
+    }.get(way, (None, None))
+    if steps is None:
+        raise ValueError(f"predict: {way!r} is unknown; use one of {', '.join(WAYS)}")
+    return steps * alpha + sent * nbytes * beta
 
 
 def fit_alpha_beta(nbytes: torch.Tensor, seconds: torch.Tensor) -> tuple[float, float]:
@@ -55,9 +135,3 @@ def fit_alpha_beta(nbytes: torch.Tensor, seconds: torch.Tensor) -> tuple[float, 
         weights = 1 / (lines / scale @ fitted - 1).abs().clamp(min=1e-3)
     alpha, beta = (fitted / scale).tolist()
     return alpha, beta
-
-
-def _finish(device: torch.device) -> None:
-    """A GPU works on after the call has returned; the CPU does not."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

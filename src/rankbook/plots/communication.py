@@ -10,6 +10,13 @@ from rankbook.plots.tables import Table
 from rankbook.plots.theme import INK, QUIET, color, ink_on, style
 
 SUM = "#eceff2"  # the ground of a number that is nobody's alone
+# colour, mark and line of each way in a race
+WAYS = (
+    (color(1), "s", "--"),
+    (color(0), "o", "-"),
+    (color(4), "^", "-."),
+    (color(6), "D", ":"),
+)
 UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
@@ -125,10 +132,7 @@ def _timeline(axes, messages: Sequence, ranks: Sequence[int], zero: float) -> No
         if length > 0.02 * end * 1e3:  # else the number would be wider than the bar
             middle = start + length / 2
             axes.text(middle, m.source, m.chunk, ha="center", va="center", color=ink_on(bar))
-    axes.set(yticks=ranks, yticklabels=[f"rank {r}" for r in ranks], xlabel="milliseconds")
-    axes.invert_yaxis()
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(left=False)
+    _rank_axis(axes, ranks)
 
 
 def _label(axes, x: float, y: float, chunk: int) -> None:
@@ -183,26 +187,137 @@ def size_name(nbytes: float) -> str:
     return f"{nbytes / unit:g} {name}"
 
 
-def all_reduce_table(results: Iterable[Mapping]) -> Table:
-    """One row a result of ``benchmarks/all_reduce.py``, and one for a kind that has none yet.
+def queue(messages: Sequence[Sequence]) -> Figure:
+    """Draw what every rank spent on its messages, where one rank serves all others in turn.
 
-    results: `recorded("all_reduce")`. alpha in microseconds, 1 / beta in GB/s (10^9 bytes).
+    messages: for every rank, those that it sent and received, such as `Message`s of
+    `rankbook.parallel.messages`. Rank 0's have the colour of the other rank. At the others, the
+    time in which rank 0 was busy with somebody else is grey. Raises ValueError without messages.
     """
-    results = list(results)
-    rows = [_all_reduce_row(result) for result in results]
-    for kind in ("CPU", "GPU"):
-        if not any(result["kind"] == kind for result in results):
-            rows.append([kind, "", "", "", "", "not measured yet"])
-    return Table(["where", "ranks", "backend", "alpha", "1 / beta", "measured"], rows)
+    if not any(len(own) for own in messages):
+        raise ValueError("queue: no messages; a single rank sends none")
+    zero = min(m.start for own in messages for m in own)
+    served = {(m.source, m.target): m for m in messages[0]}
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 0.45 * len(messages) + 0.75))
+        for rank, own in enumerate(messages):
+            for m in own:
+                start = max(m.start, served[m.source, m.target].start)
+                waited, peer = start - m.start, m.source or m.target
+                if rank and waited > 0:
+                    _bar(axes, rank, m.start - zero, waited, SUM, "")
+                what = f"from {peer}" if m.source else f"to {peer}"
+                _bar(axes, rank, start - zero, m.end - start, color(peer), "" if rank else what)
+        _rank_axis(axes, range(len(messages)))
+        figure.set_layout_engine("constrained")
+    return figure
 
 
-def _all_reduce_row(result: Mapping) -> list[str]:
-    alpha, beta = result["fit"]["alpha_seconds"], result["fit"]["beta_seconds_per_byte"]
-    return [
-        f"{result['where']}, torch {result['libraries']['torch']}",
-        str(result["ranks"]),
-        result["backend"],
-        f"{alpha * 1e6:.0f} µs",
-        f"{1e-9 / beta:.2f} GB/s" if beta else "not seen",
-        result["when"],
-    ]
+def _bar(axes, rank: int, start: float, length: float, ground: str, words: str) -> None:
+    start, length = start * 1e3, length * 1e3
+    axes.barh(rank, length, left=start, height=0.62, color=ground, ec="white", lw=0.8)
+    middle, ink = start + length / 2, ink_on(ground)
+    axes.text(middle, rank, words, ha="center", va="center", color=ink, size=8)
+
+
+def _rank_axis(axes, ranks: Iterable[int]) -> None:
+    axes.set(yticks=ranks, yticklabels=[f"rank {r}" for r in ranks], xlabel="milliseconds")
+    axes.invert_yaxis()
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(left=False)
+
+
+def race(rows: Sequence[Mapping]) -> Figure:
+    """Draw times of several ways to all_reduce against the size, and what was predicted.
+
+    rows: each with ranks, bytes, way, median, p10, p90 and predicted (µs), as the result of
+    ``benchmarks/all_reduce_race.py`` has them. A panel for each number of ranks; dots and bars are
+    measured, lines predicted. Raises ValueError without rows.
+    """
+    if not rows:
+        raise ValueError("race: no rows; measure at least one size")
+    ranks, ways = (list(dict.fromkeys(row[key] for row in rows)) for key in ("ranks", "way"))
+    across = min(4, len(ranks) + 1)
+    down = -(-(len(ranks) + 1) // across)
+    with style():
+        shape = {"figsize": (6.8, 2.3 * down + 0.3), "layout": "constrained"}
+        figure, grid = plt.subplots(down, across, sharex=True, sharey=True, squeeze=False, **shape)
+        panels = grid.ravel()
+        for axes, n in zip(panels, ranks, strict=False):
+            for i, way in enumerate(ways):
+                here = [r for r in rows if r["ranks"] == n and r["way"] == way]
+                _course(axes, here, way, *WAYS[i % len(WAYS)])
+            axes.set_title(f"{n} ranks")
+            axes.grid(True)
+        panels[0].set(xscale="log", yscale="log")
+        sizes = sorted({row["bytes"] for row in rows})
+        for axes in panels:
+            axes.set_xticks(sizes[:: max(1, len(sizes) // 3)])
+            axes.set_xticklabels([size_name(t) for t in axes.get_xticks()], rotation=45)
+            axes.minorticks_off()
+        for axes in grid[:, 0]:
+            axes.set_ylabel("milliseconds")
+        handles, labels = panels[0].get_legend_handles_labels()
+        for axes in panels[len(ranks) :]:
+            axes.axis("off")
+        panels[len(ranks)].legend(handles, labels, loc="center", fontsize=8)
+    return figure
+
+
+def _course(axes, rows: Sequence[Mapping], way: str, paint: str, mark: str, dashes: str) -> None:
+    size = [row["bytes"] for row in rows]
+    low, median, high, foretold = (
+        np.array([row[key] for row in rows]) / 1e3 for key in ("p10", "median", "p90", "predicted")
+    )
+    axes.plot(size, foretold, dashes, color=paint, lw=1, label=f"{way}, predicted")
+    bars = [median - low, high - median]
+    dots = {"fmt": mark, "ms": 3.5, "color": paint, "elinewidth": 0.7}
+    axes.errorbar(size, median, bars, label=way, **dots)
+
+
+def bus_bandwidth(rows: Sequence[Mapping], nbytes: int, link: float) -> Figure:
+    """Draw the bus bandwidth of every way at one size against the number of ranks.
+
+    rows: as for `race`. nbytes: one of their sizes. link: bytes a second of one message, 1 / beta,
+    drawn as a line. On the left an axis from 0, in GB/s (10^9 bytes). Raises ValueError if no row
+    has that size.
+    """
+    rows = [row for row in rows if row["bytes"] == nbytes]
+    if not rows:
+        raise ValueError(f"bus_bandwidth: no row of {size_name(nbytes)}; give a size that is there")
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 2.9), layout="constrained")
+        axes.axhline(link / 1e9, color=QUIET, ls=":", label="1 / beta of the ping-pong")
+        for i, way in enumerate(ways):
+            here = [row for row in rows if row["way"] == way]
+            n, median = (np.array([row[key] for row in here]) for key in ("ranks", "median"))
+            speed = 2 * (n - 1) / n * nbytes / median / 1e3  # bytes / µs = MB/s
+            paint, mark, _ = WAYS[i % len(WAYS)]
+            axes.plot(n, speed, f"{mark}-", ms=4, lw=1, color=paint, label=way)
+        axes.set(xlabel="ranks", ylabel="bus bandwidth, GB/s", ylim=(0, None))
+        axes.set_xticks(sorted({row["ranks"] for row in rows}))
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+        axes.set_title(size_name(nbytes))
+        axes.grid(True)
+    return figure
+
+
+def race_errors(rows: Sequence[Mapping], sizes: Collection[int]) -> Table:
+    """The error of each prediction in per cent, a row for a number of ranks and one of `sizes`.
+
+    rows: as for `race`, with error.
+    """
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    by_place = {}
+    for row in rows:
+        if row["bytes"] in sizes:
+            place = by_place.setdefault((row["bytes"], row["ranks"]), {})
+            place[row["way"]] = f"{row['error']:+.0f} %"
+    return Table(
+        ["size", "ranks", *ways],
+        [
+            [size_name(size), str(n), *(errors.get(way, "") for way in ways)]
+            for (size, n), errors in sorted(by_place.items())
+        ],
+    )

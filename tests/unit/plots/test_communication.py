@@ -91,30 +91,64 @@ def test_size_name(nbytes, name):
     assert plots.size_name(nbytes) == name
 
 
-RESULT = {
-    "kind": "CPU",
-    "where": "2 CPU cores",
-    "libraries": {"torch": "2.13.0"},
-    "ranks": 2,
-    "backend": "gloo",
-    "when": "2026-01-31",
-    "fit": {"alpha_seconds": 4e-4, "beta_seconds_per_byte": 2e-9},
-}
+def test_a_queue():
+    """Two ranks want rank 0 at once; the second waits until the first was served."""
+    times = {(1, 0): (5.0, 5.1), (2, 0): (5.1, 5.2), (0, 1): (5.2, 5.3), (0, 2): (5.3, 5.4)}
+    note = {
+        ends: SimpleNamespace(source=ends[0], target=ends[1], start=start, end=end)
+        for ends, (start, end) in times.items()
+    }
+    early = {
+        (1, 0): (5.0, 5.1), (2, 0): (5.0, 5.2), (0, 1): (5.1, 5.3), (0, 2): (5.2, 5.4)
+    }  # fmt: skip
+    others = [
+        [SimpleNamespace(source=s, target=t, start=early[s, t][0], end=early[s, t][1])
+         for s, t in ((rank, 0), (0, rank))]
+        for rank in (1, 2)
+    ]  # fmt: skip
+    figure = plots.queue([list(note.values()), *others])
+    (axes,) = figure.axes
+    grey = [p for p in axes.patches if to_hex(p.get_facecolor()) == "#eceff2"]
+    # each is served for 100 ms in each direction; the rest of its time it waits
+    assert [round(p.get_width()) for p in grey] == [100, 100, 100]
+    assert texts(axes) == ["from 1", "from 2", "to 1", "to 2"]
+    assert texts_outside(figure) == []
 
 
-def test_a_row_for_a_result_and_one_for_what_is_missing():
-    table = plots.all_reduce_table([RESULT])
-    assert table.rows == [
-        ["2 CPU cores, torch 2.13.0", "2", "gloo", "400 µs", "0.50 GB/s", "2026-01-31"],
-        ["GPU", "", "", "", "", "not measured yet"],
-    ]
+def rows(ranks=(2, 3), ways=("by rank 0", "ring", "library")) -> list[dict]:
+    return [
+        {"ranks": n, "bytes": size, "way": way, "median": 100 + size / 1e3, "p10": 90.0,
+         "p90": 200 + size / 1e3, "predicted": 50.0 + size / 2e3, "error": -50.0}
+        for n in ranks for size in (8, 2**20, 2**26) for way in ways
+    ]  # fmt: skip
 
 
-def test_what_was_measured_is_not_called_missing():
-    table = plots.all_reduce_table([RESULT, RESULT | {"kind": "GPU", "where": "2 x H200"}])
-    assert "not measured" not in repr(table)
+def test_a_race():
+    figure = plots.race(rows())
+    two, three, legend = figure.axes
+    assert [two.get_title(), three.get_title()] == ["2 ranks", "3 ranks"]
+    foretold, dots = two.lines[0], two.lines[1]
+    size = np.array(dots.get_xdata(), dtype=float)
+    assert np.allclose(dots.get_ydata(), (100 + size / 1e3) / 1e3)
+    assert np.allclose(foretold.get_ydata(), dots.get_ydata() / 2)
+    words = [text.get_text() for text in legend.get_legend().get_texts()]
+    assert len(words) == 6 and {"ring", "ring, predicted"} <= set(words)
+    assert texts_outside(figure) == []
 
 
-def test_a_time_that_does_not_grow():
-    flat = RESULT | {"fit": {"alpha_seconds": 4e-4, "beta_seconds_per_byte": 0.0}}
-    assert plots.all_reduce_table([flat]).rows[0][4] == "not seen"
+def test_the_bus_bandwidth():
+    (axes,) = plots.bus_bandwidth(rows(), 2**26, 1e9).axes
+    link, first, *_ = axes.lines
+    assert list(link.get_ydata()) == [1, 1]
+    # half of what the algorithm moves a second counts for 2 ranks, two thirds for 3, twice
+    speed = 2**26 / (100 + 2**26 / 1e3) / 1e3
+    assert np.allclose(first.get_ydata(), [speed, speed * 4 / 3])
+
+
+def test_the_errors_of_a_race():
+    table = plots.race_errors(rows(), {8, 2**26})
+    assert table.head == ["size", "ranks", "by rank 0", "ring", "library"]
+    assert table.rows[0] == ["8 B", "2", *["-50 %"] * 3]
+    assert [row[:2] for row in table.rows] == [
+        ["8 B", "2"], ["8 B", "3"], ["64 MiB", "2"], ["64 MiB", "3"]
+    ]  # fmt: skip
