@@ -65,7 +65,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Time two ways of reading lines.")
     parser.add_argument("--ranks", type=int, default=4, help="the most, a power of two (4)")
     parser.add_argument("--repeats", type=int, default=7, help="timed turns of each way (7)")
-    parser.add_argument("--lines", type=int, default=4096, help="of all ranks in a turn (4096)")
+    parser.add_argument("--lines", type=int, default=2048, help="of all ranks in a turn (2048)")
     parser.add_argument("--keep", type=Path, help="a folder for finished parts, to go on with")
     options = parser.parse_args(arguments)
     check_ranks(parser, options.ranks)
