@@ -90,6 +90,13 @@ def cured() -> dict:
     model = DistributedDataParallel(net())
     follow(model, make(SGD, model.parameters()), accumulate=2)
     found["accumulation"] = off(model, reference("once", of=windows(2)))
+    model = DistributedDataParallel(net())
+    stepper = make(SGD, model.parameters())
+    for (inputs, targets), scale, _ in equal_steps(mine()):  # every batch counts alike
+        stepper.zero_grad()
+        (loss(model(inputs), targets) * float(scale > 0)).backward()
+        stepper.step()
+    found["as Join weighs"] = off(model, reference("join"))
     if dist.get_world_size() == 4:
         found["pipelines"] = pipelines()
     return found
