@@ -25,13 +25,19 @@ WIDTH, ROW = 6.8, 0.72  # inches: of the figure, of a rank's row
 SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
 
 
-def join_timeline(timeline: Any, title: str = "", unit: str = "milliseconds") -> Figure:
+def join_timeline(
+    timeline: Any,
+    title: str = "",
+    unit: str = "milliseconds",
+    notes: Mapping[int, str] | None = None,
+) -> Figure:
     """Draw a `rankbook.parallel.JoinTimeline`: one row a rank, from left to right.
 
     Wide boxes are what the rank does; thin dark ones below are the collectives that it starts
     from Python meanwhile. A dotted line goes from a rank that says it has an input to each that
     asks; a flag stands where the inputs of a rank end. unit: "seconds", "milliseconds" or
-    "microseconds"; raises ValueError for another, and without an event.
+    "microseconds"; raises ValueError for another, and without an event. notes: what to write, by
+    rank, behind the last thing that the rank did, or inside of it where no room is left.
     """
     if unit not in SCALES:
         raise ValueError(f"join_timeline: unit {unit!r} is unknown; use {', '.join(SCALES)}")
@@ -43,6 +49,7 @@ def join_timeline(timeline: Any, title: str = "", unit: str = "milliseconds") ->
         for rank, row in rows.items():
             axes.barh(row + 0.1, timeline.span * scale, height=0.74, align="edge", color=GROUND)
             _events(axes, timeline, rank, row, scale)
+            _note(axes, timeline, rank, row, scale, (notes or {}).get(rank, ""))
         _answers(axes, timeline, rows, scale)
         axes.set(ylim=(len(rows), -0.1), xlim=(0, timeline.span * scale * 1.005), xlabel=unit)
         axes.set_yticks([row + 0.5 for row in rows.values()], [f"rank {rank}" for rank in rows])
@@ -71,6 +78,14 @@ def _events(axes, timeline, rank: int, row: int, scale: float) -> None:
         axes.plot([left, left], [row + 0.02, row + 0.86], color=color(3), lw=1.4)
         side = "right" if left > timeline.span * scale / 2 else "left"
         axes.text(left, row + 0.06, " inputs used up ", color=color(3), size=7.5, ha=side)
+
+
+def _note(axes, timeline, rank: int, row: int, scale: float, text: str) -> None:
+    last = max(timeline.of(rank), key=lambda event: event.end)
+    room = timeline.start + timeline.span - last.end > timeline.span / 4
+    left = (last.end if room else last.start) - timeline.start
+    if text:
+        axes.text(left * scale, row + 0.39, f"  {text}", va="center", size=8.5)
 
 
 def _answers(axes, timeline, rows: Mapping[int, int], scale: float) -> None:

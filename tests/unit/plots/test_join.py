@@ -59,6 +59,18 @@ def test_join_timeline():
     assert texts_outside(figure) == []
 
 
+def test_notes_stand_behind_the_last_event_or_in_it():
+    hung = JoinTimeline([
+        event(0, "forward", 0, 2), event(1, "forward", 0, 2), event(1, "backward", 2, 10),
+    ])  # fmt: skip
+    figure = plots.join_timeline(hung, notes={0: "no input left", 1: "waits for rank 0"})
+    (axes,) = figure.axes
+    placed = {text.get_text().strip(): text.get_position()[0] for text in axes.texts}
+    assert placed == {"no input left": pytest.approx(2), "waits for rank 0": pytest.approx(2)}
+    assert texts_outside(figure) == []
+    assert not [text for text in plots.join_timeline(hung).axes[0].texts if text.get_text().strip()]
+
+
 def test_another_unit():
     (axes,) = plots.join_timeline(two_ranks(), unit="seconds").axes
     assert axes.get_xlabel() == "seconds" and axes.get_xlim()[1] == pytest.approx(0.01005)
