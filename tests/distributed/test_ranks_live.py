@@ -1,4 +1,4 @@
-"""Chapter 11's program in a terminal: the very lines that the chapter prints, in both languages."""
+"""ranks_live in a terminal: the very lines that page 16 prints, in both languages."""
 
 import json
 import os
@@ -16,10 +16,12 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 
 def printed_lines(language: str) -> list[str]:
-    """The commands in the chapter's ``bash`` blocks."""
-    notebook = json.loads((ROOT / f"chapters/{language}/11_ranks_live.ipynb").read_text("utf-8"))
-    text = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
-    return re.findall(r"^```bash\n(torchrun .*?)\n```", text, re.MULTILINE | re.DOTALL)
+    """The commands in the page's ``bash`` blocks that start this program."""
+    path = ROOT / f"chapters/{language}/16_several_nodes.ipynb"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+    lines = re.findall(r"^```bash\n(torchrun .*?)\n```", text, re.MULTILINE | re.DOTALL)
+    return [line for line in lines if "rankbook.programs.ranks_live" in line]
 
 
 def start(line: str) -> subprocess.Popen:
@@ -74,11 +76,11 @@ def test_two_machines():
 
 
 def test_torchs_own_check_crashes_ddp(tmp_path):
-    """The chapter says so of torch 2.13; when this fails, the sentence has to go."""
+    """Part I says so of torch 2.13; when this fails, the sentence has to go."""
     import torch
 
     if not torch.__version__.startswith("2.13."):
-        pytest.skip(f"the chapter speaks of torch 2.13, this is {torch.__version__}")
+        pytest.skip(f"the book speaks of torch 2.13, this is {torch.__version__}")
     program = tmp_path / "ddp.py"
     program.write_text(
         "import torch\n"

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rankbook.data.embedded import prose
+from rankbook.programs.train_lm_trainer.options import read
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ["-m", "rankbook.programs.train_lm_trainer"]
@@ -68,6 +71,20 @@ def records(folder: Path, name: str) -> list[dict]:
 
 def values(log: list[dict], name: str) -> list[float]:
     return [record[name] for record in log if name in record]
+
+
+def test_the_program_takes_the_lines_that_page_16_prints():
+    printed = {}
+    for language in ("en", "zh"):
+        path = ROOT / f"chapters/{language}/16_several_nodes.ipynb"
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells)
+        lines = re.findall(r"^```bash\n(torchrun .*?)\n```", text, re.MULTILINE | re.DOTALL)
+        printed[language] = [line for line in lines if PROGRAM[1] in line]
+    assert printed["en"] == printed["zh"] and len(printed["en"]) == 2
+    for line in printed["en"]:
+        options = shlex.split(line.replace("\\\n", " ").split(PROGRAM[1])[1])
+        assert read(options, world_size=16).train_file == Path("train.txt")
 
 
 @pytest.mark.parametrize(

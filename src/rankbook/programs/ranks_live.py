@@ -20,6 +20,7 @@ NAMES = (
     "GROUP_RANK",
     "WORLD_SIZE",
     "LOCAL_WORLD_SIZE",
+    "GROUP_WORLD_SIZE",
 )
 
 
