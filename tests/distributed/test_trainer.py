@@ -4,7 +4,7 @@ import pytest
 
 from rankbook.data.embedded import prose
 from tests.distributed.launch import run_ranks
-from tests.distributed.trainer_ranks import all_of_it
+from tests.distributed.trainer_ranks import all_of_it, dispatched
 
 TOLERANCE = 1e-5  # of a loss of about 5, after several steps in another order of sums
 ONCE, TWICE = [0, 20, 0, 0], [0, 0, 20, 0]
@@ -75,3 +75,13 @@ def test_the_losses_are_those_of_a_loop_by_hand(found, run, way):
 def test_a_rank_without_a_single_line_takes_part(found):
     losses, expected = found["lopsided"]
     assert losses == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_dispatching_in_one_process_is_that_of_real_ranks(world_size, tmp_path):
+    from rankbook.training import dispatch
+
+    sizes = [1, 20, 21, 67, 240]
+    found = run_ranks(dispatched, tmp_path, world_size, sizes, deadline=180.0)
+    for n, *ranks in zip(sizes, *found, strict=True):
+        assert ranks == dispatch.dispatched(range(0, n, world_size), 4, world_size), n

@@ -220,3 +220,20 @@ def all_of_it(folder: str, text: str) -> dict:
     dist.barrier()
     found["lopsided"] = [losses(str(lopsided), "shares"), by_hand(str(lopsided), "shares")]
     return found
+
+
+def dispatched(sizes: list[int]) -> list[list[int]]:
+    """What this rank gets of sets that were shared out by hand, with Trainer's defaults."""
+    from transformers import Trainer
+
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    os.environ |= {"DS_ACCELERATOR": "cpu", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size)}
+    found = []
+    for n in sizes:
+        trainer = Trainer(tiny(), arguments(), train_dataset=Numbers("by hand", n))
+        batches = list(trainer.get_train_dataloader())
+        found.append(
+            [number for batch in batches for number in batch["input_ids"].flatten().tolist()]
+        )
+    return found
