@@ -26,8 +26,9 @@ from rankbook.data import Reader, ShardedLines
 ORIGINAL, OURS, SHUFFLED = "readline from the start", "byte ranges", "byte ranges, shuffled"
 WHAT = (
     "The last of {readers} readers ({ranks} ranks x {workers} loader workers) of a text file of "
-    "{size} in {lines:,} lines: milliseconds until it has its first line, and its whole share. The "
-    "file has just been written and lies in memory, which is the best case for reading all of it"
+    "{size} in {lines:,} lines: milliseconds until it can begin (counting the lines included, "
+    "where that is needed), until its first line, and until its whole share, all from one start. "
+    "The file has just been written and lies in memory: the best case for reading all of it"
 )
 
 
@@ -86,22 +87,31 @@ def make(path: Path, megabytes: float) -> int:
 
 
 def measure(path: Path, lines: int, ranks: int, workers: int, repeats: int) -> dict:
-    """Seconds by (way, until what), each `repeats` times, in turn."""
+    """Seconds by (way, until what), each `repeats` times, in turn; all from the way's start."""
     reader = Reader(ranks - 1, ranks, workers - 1, workers)
     ways = {
-        (ORIGINAL, "lines are counted"): lambda: count(path),
-        (ORIGINAL, "first line"): lambda: next(original(path, lines, reader)),
-        (OURS, "first line"): lambda: next(ours(path, reader, shuffle=False)),
-        (SHUFFLED, "first line"): lambda: next(ours(path, reader, shuffle=True)),
-        (ORIGINAL, "whole share"): lambda: drain(original(path, lines, reader)),
-        (OURS, "whole share"): lambda: drain(ours(path, reader, shuffle=False)),
-        (SHUFFLED, "whole share"): lambda: drain(ours(path, reader, shuffle=True)),
+        ORIGINAL: lambda: original(path, count(path), reader),
+        OURS: lambda: ours(path, reader, shuffle=False),
+        SHUFFLED: lambda: ours(path, reader, shuffle=True),
     }
-    seconds = {way: [] for way in ways}
+    seconds: dict[tuple[str, str], list[float]] = {}
     for _ in range(repeats):
         for way, run in ways.items():
-            seconds[way].append(timed(run))
+            for until, waited in waits(run).items():
+                seconds.setdefault((way, until), []).append(waited)
     return seconds
+
+
+def waits(run: Callable[[], Iterator[str]]) -> dict[str, float]:
+    """Seconds from the call of `run` until there are lines to ask for, the first, and the last."""
+    start = time.perf_counter()
+    share = run()
+    marks = {"it can begin": time.perf_counter() - start}
+    next(share)
+    marks["first line"] = time.perf_counter() - start
+    deque(share, maxlen=0)
+    marks["whole share"] = time.perf_counter() - start
+    return marks
 
 
 def original(path: Path, lines: int, reader: Reader) -> Iterator[str]:
@@ -123,18 +133,6 @@ def count(path: Path) -> int:
     """The number of lines, as the original finds it."""
     with path.open(encoding="utf-8") as file:
         return sum(1 for _ in file)
-
-
-def drain(lines: Iterator[str]) -> None:
-    """Read to the end, and keep nothing."""
-    deque(lines, maxlen=0)
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Seconds that `run` takes."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The benchmark of line readers: its command line, its file, and all of it on a small one."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -46,6 +47,9 @@ def test_a_small_run(tmp_path, monkeypatch, capsys):
     assert not list((tmp_path / "here").iterdir()), "the file is removed"
     assert "4 readers (2 ranks x 2 loader workers)" in result["what"]
     rows = {(row["way"], row["until"]): row for row in result["rows"]}
-    assert len(rows) == 7 and {row["repeats"] for row in rows.values()} == {3}
-    assert (lines.OURS, "first line") in rows
-    assert capsys.readouterr().out.count(" ms (") == 7
+    assert len(rows) == 9 and {row["repeats"] for row in rows.values()} == {3}
+    for way in (lines.ORIGINAL, lines.OURS, lines.SHUFFLED):
+        waits = [rows[way, until] for until in ("it can begin", "first line", "whole share")]
+        for before, after in pairwise(waits):  # one run, one start: no wait ends before another
+            assert all(before[each] <= after[each] for each in ("median", "p10", "p90"))
+    assert capsys.readouterr().out.count(" ms (") == 9
