@@ -119,6 +119,7 @@ def ddp() -> dict:
         found[f"zero {name}"] = in_join({}, optimizer=kind, zero=True)
         found[f"{name} twice"] = in_join({}, optimizer=kind, epochs=2)
     found["zero remaining"] = in_join({}, "join-remaining", zero=True)
+    found["zero counts"] = zero_counts()
     model = DistributedDataParallel(net())
     model.register_comm_hook(None, allreduce_hook)
     stepper = make(SGD, model.parameters())
@@ -128,6 +129,23 @@ def ddp() -> dict:
     found["comm hook: remaining"] = off(model.module, reference("join-remaining"))
     found["comm hook: all"] = off(model.module, reference("join"))
     return found
+
+
+def zero_counts() -> list[float]:
+    """How often each input moved the weight, which rank 0 owns: DDP and ZeRO in Join."""
+    inputs = torch.eye(sum(counts()))
+    own = inputs.split(counts())[dist.get_rank()]
+    linear = nn.Linear(len(inputs), 1)
+    nn.init.zeros_(linear.weight)
+    model = DistributedDataParallel(linear)
+    lr = dist.get_world_size()  # DDP's mean divides by it
+    zero = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=lr)
+    with Join([model, zero]):
+        for each in own:
+            zero.zero_grad()
+            (-model(each)).sum().backward()
+            zero.step()
+    return linear.weight[0].tolist()
 
 
 def drift() -> list[float]:

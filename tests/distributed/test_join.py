@@ -1,7 +1,7 @@
 """Join, what it makes of the parameters, where it goes wrong, and `equal_steps` in its place.
 
 What torch does is asserted as measured with torch 2.13. Where such a test fails after an update of
-torch, chapter 14 has to change.
+torch, pages 17 and 18 have to change.
 """
 
 import json
@@ -81,6 +81,15 @@ def test_ddp_in_join(results):
     assert found["momentum twice"] > 1e-4 and found["adam twice"] > 1e-4
     # a hook divides by itself, by all ranks
     assert found["comm hook: all"] < EXACT and found["comm hook: remaining"] > 1e-4
+
+
+def test_with_zero_the_first_joiners_last_step_is_repeated_and_later_inputs_are_lost(
+    ranks, results
+):
+    found = the_same(results["ddp"])["zero counts"]
+    repeated = ranks  # rank 0, the owner, has its fifth gradient in every later step
+    once = [[1] * 4 + [repeated] + [0] * rank for rank in range(ranks)]
+    assert found == [count for of_rank in once for count in of_rank]
 
 
 def test_ranks_drift_apart_where_an_optimizer_keeps_a_state(results):
