@@ -38,7 +38,7 @@ def main() -> None:
     """Measure, print one line a row, and write the result."""
     parser = argparse.ArgumentParser(description="Race four ways to all_reduce.")
     parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS))
-    parser.add_argument("--repeats", type=int, default=30, help="of a small message (30)")
+    parser.add_argument("--repeats", type=int, default=20, help="of a small message (20)")
     options = parser.parse_args()
     if min(options.ranks) < 2 or options.repeats < 6:
         parser.error("--ranks: an all_reduce needs at least 2; --repeats: 6 or more")
@@ -72,7 +72,7 @@ def main() -> None:
 
 def repeats_of(most: int) -> dict[int, int]:
     """How often for each size: `most` for the small ones, less where a message takes long."""
-    share = {2**20: 2, 2**22: 2, 2**24: 3, 2**26: 6}
+    share = {2**20: 2, 2**22: 2, 2**24: 3, 2**26: 4}
     return {size: most // share.get(size, 1) for size in SIZES}
 
 

@@ -51,8 +51,21 @@ def _section(name: str, result: dict) -> str:
     return (
         f"\n## {name}\n\n{result['what']}.\n\n{where}. `{result['command']}`"
         + (f". Load average of the machine: {load}" if load is not None else "")
-        + f".\n\n{_table(result['rows'])}\n"
+        + f".\n\n{_table(_side_by_side(result['rows'], result.get('side_by_side')))}\n"
     )
+
+
+def _side_by_side(rows: list[dict], key: str | None) -> list[dict]:
+    """One row for those that differ in `key` and in what was measured: a column for each value."""
+    if key is None:
+        return rows
+    places = {}
+    for row in rows:
+        names = list(row)
+        place = {name: row[name] for name in [*names[: names.index(key)], "repeats"]}
+        wide = places.setdefault(tuple(place.values()), place)
+        wide[row[key]] = _cell(row, "median")
+    return list(places.values())
 
 
 def _table(rows: list[dict]) -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.readme import MAGICS, README, magics, text
+from benchmarks.readme import MAGICS, README, _side_by_side, magics, text
 from benchmarks.record import RESULTS, summary
 
 FILES = [f for f in sorted(RESULTS.glob("*.json")) if f.stem != "chapters"]
@@ -38,3 +38,13 @@ def test_the_summary_of_times():
         "p10": 2.0,
         "p90": 10.0,
     }
+
+
+def test_ways_that_took_turns_stand_side_by_side():
+    times = {"repeats": 9, "median": 2.5, "p10": 2, "p90": 3, "predicted": 4}
+    rows = [{"ranks": n, "way": way} | times for n in (2, 3) for way in ("ring", "library")]
+    cell = "**2.5** (2 to 3)"
+    assert _side_by_side(rows, None) == rows
+    assert _side_by_side(rows, "way") == [
+        {"ranks": n, "repeats": 9, "ring": cell, "library": cell} for n in (2, 3)
+    ]
