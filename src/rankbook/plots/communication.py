@@ -257,7 +257,9 @@ def race(rows: Sequence[Mapping]) -> Figure:
             axes.minorticks_off()
         for axes in grid[:, 0]:
             axes.set_ylabel("milliseconds")
-        handles, labels = panels[0].get_legend_handles_labels()
+        axes = panels[len(ranks) - 1]
+        axes.plot([], [], color=QUIET, label="line: predicted")
+        handles, labels = axes.get_legend_handles_labels()
         for axes in panels[len(ranks) :]:
             axes.axis("off")
         panels[len(ranks)].legend(handles, labels, loc="center", fontsize=8)
@@ -269,7 +271,7 @@ def _course(axes, rows: Sequence[Mapping], way: str, paint: str, mark: str, dash
     low, median, high, foretold = (
         np.array([row[key] for row in rows]) / 1e3 for key in ("p10", "median", "p90", "predicted")
     )
-    axes.plot(size, foretold, dashes, color=paint, lw=1, label=f"{way}, predicted")
+    axes.plot(size, foretold, dashes, color=paint, lw=1)
     bars = [median - low, high - median]
     dots = {"fmt": mark, "ms": 3.5, "color": paint, "elinewidth": 0.7}
     axes.errorbar(size, median, bars, label=way, **dots)
