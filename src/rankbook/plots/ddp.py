@@ -1,4 +1,4 @@
-"""DDP's backward pass: gradients that become ready, above the buckets that are summed meanwhile."""
+"""Data parallelism: runs compared step by step, and DDP's backward pass with its buckets."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +13,42 @@ TURN = 0.62  # of one lane: the backward pass, and below it one for each bucket 
 GAP = 0.5  # between ranks
 WIDTH, LABELS = 5.4, 0.75  # inches: of the figure, and of what stands beside the rows
 DIGIT = 0.09  # inches: a bucket's number with what it needs beside it
+MARKS = ("-", "--", "-.", ":")
+
+
+def by_step(
+    curves: Mapping[str, Sequence[float]],
+    ylabel: str,
+    control: str | None = None,
+    logarithmic: bool = False,
+) -> Figure:
+    """Draw one line a run: a value, such as the loss, after each optimizer step, from 1 on.
+
+    curves: name to values. control: the run with which the others are compared; it lies below
+    them, wide and pale, and takes no colour from them. logarithmic: the axis of the values; one
+    that is not positive is left out. Raises ValueError without a curve, for an empty one, or if
+    there is no run `control`.
+    """
+    if not curves or not all(len(values) for values in curves.values()):
+        raise ValueError("by_step: there is nothing to draw; give it {name: values}")
+    if control is not None and control not in curves:
+        raise ValueError(f"by_step: no run is called {control!r}; there is {', '.join(curves)}")
+    longest = max(len(values) for values in curves.values())
+    with style():
+        figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+        if logarithmic:
+            axes.set_yscale("log", nonpositive="mask")
+        number = 0
+        for name, values in curves.items():
+            look = {"color": QUIET, "lw": 6, "alpha": 0.4, "zorder": 1}
+            if name != control:
+                look = {"color": color(number), "lw": 1.8, "ls": MARKS[number % len(MARKS)]}
+                number += 1
+            axes.plot(range(1, len(values) + 1), values, label=name, **look)
+        axes.set(xlabel="optimizer step", ylabel=ylabel, xlim=(1, longest))
+        axes.grid(axis="y")
+        figure.legend(loc="outside lower center", ncols=3, fontsize=8.5)
+    return figure
 
 
 def overlap(by_name: Mapping[str, Sequence]) -> Figure:

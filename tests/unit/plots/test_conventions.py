@@ -15,6 +15,7 @@ NOTHING = {
     "alpha_beta": ([], [], 0.0, 0.0),
     "batch_cut": ([],),
     "break_even": ({},),
+    "by_step": ({}, "loss"),
     "bus_bandwidth": ([], 8, 1e9),
     "collectives": ([], []),
     "counts": ({},),

@@ -1,4 +1,4 @@
-"""Backward passes and their buckets are drawn as they are."""
+"""Runs, backward passes and their buckets are drawn as they are."""
 
 from types import SimpleNamespace
 
@@ -80,3 +80,38 @@ def test_buckets_on_their_way_at_once_have_lanes_of_their_own():
 def test_without_a_pass(nothing):
     with pytest.raises(ValueError, match="no backward pass to draw"):
         plots.overlap(nothing)
+
+
+def test_by_step():
+    curves = {"one": [3.0, 2.0, 1.0], "alone": [3.0, 2.5], "right": [3.0, 2.0, 1.0]}
+    figure = plots.by_step(curves, "loss", control="one")
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("optimizer step", "loss")
+    assert (axes.get_xlim(), axes.get_yscale()) == ((1, 3), "linear")
+    drawn = {line.get_label(): line for line in axes.lines}
+    assert {name: list(line.get_ydata()) for name, line in drawn.items()} == curves
+    assert list(drawn["alone"].get_xdata()) == [1, 2]
+    # the others have the colours that they would have without the control
+    assert [drawn[name].get_color() for name in ("alone", "right")] == list(COLORS[:2])
+    assert drawn["one"].get_zorder() < drawn["right"].get_zorder()
+    assert drawn["one"].get_linewidth() > drawn["right"].get_linewidth()
+    assert texts_outside(figure) == []
+
+
+def test_by_step_on_a_logarithmic_axis():
+    figure = plots.by_step({"float64": [0.0, 1e-16], "alone": [0.1, 0.1]}, "off", logarithmic=True)
+    assert figure.axes[0].get_yscale() == "log"
+    assert texts_outside(figure) == []
+
+
+@pytest.mark.parametrize(
+    ("curves", "control", "message"),
+    [
+        ({}, None, "nothing to draw"),
+        ({"one": []}, None, "nothing to draw"),
+        ({"one": [1.0]}, "two", "no run is called 'two'; there is one"),
+    ],
+)
+def test_by_step_refuses(curves, control, message):
+    with pytest.raises(ValueError, match=f"by_step: .*{message}"):
+        plots.by_step(curves, "loss", control)
