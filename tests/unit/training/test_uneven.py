@@ -7,7 +7,7 @@ from torch import nn
 
 from rankbook.training import equal_steps, train_uneven, uneven_reference, weigh_inputs
 from rankbook.training.microsteps import samples_of
-from rankbook.training.uneven import WAYS
+from rankbook.training.uneven import WAYS, factors, turns
 
 
 @pytest.fixture
@@ -54,6 +54,21 @@ def test_reference_by_hand(how, gradients):
     model, optimizer = slope()
     uneven_reference(model, optimizer, SHARDS, product, how)
     assert model.weight.item() == pytest.approx(1 - 0.1 * sum(gradients))
+
+
+@pytest.mark.parametrize(
+    ("how", "taken"), [("drop", "ab"), ("pad", "aba"), ("join", "ab"), ("has-data", "ab")]
+)
+def test_turns_of_the_shorter_rank(how, taken):
+    assert turns("ab", [2, 3], how) == list(taken)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("join", [1 / 4] * 2), ("join-remaining", [1 / 2] * 2), ("has-data", [2 / 3, 1 / 3])],
+)
+def test_factors_of_two_batches_on_four_ranks(how, expected):
+    assert factors([batch(1, 2), batch(3)], 4, how) == expected
 
 
 @pytest.mark.parametrize("how", WAYS)
