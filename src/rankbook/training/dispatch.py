@@ -3,13 +3,17 @@
 Needs ``accelerate``, and loads it: import this where it is used.
 """
 
+import warnings
 from collections.abc import Sequence
 from types import SimpleNamespace
 
 import torch
-from accelerate.data_loader import prepare_data_loader
-from accelerate.utils import slice_tensors
 from torch.utils.data import DataLoader
+
+with warnings.catch_warnings():  # in a notebook tqdm misses widgets that nobody needs here
+    warnings.simplefilter("ignore")
+    from accelerate.data_loader import prepare_data_loader
+    from accelerate.utils import slice_tensors
 
 
 def dispatched(numbers: Sequence[int], batch_size: int, world_size: int) -> list[list[int]]:
