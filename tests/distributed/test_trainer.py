@@ -64,6 +64,7 @@ def test_every_line_once_in_each_epoch(found):
         ("shares, accumulated", "shares"),
         ("first", "first"),
         ("first, one worker", "first"),
+        ("Trainer itself", "first"),
     ],
 )
 def test_the_losses_are_those_of_a_loop_by_hand(found, run, way):

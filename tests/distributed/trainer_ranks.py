@@ -158,6 +158,17 @@ def losses(path: str, way: str, workers: int = 0, accumulate: int = 1) -> list[f
     return told.losses
 
 
+def of_trainer_itself(path: str) -> list[float]:
+    """As `losses`, by a Trainer in which nothing is replaced: rank 0 reads."""
+    from transformers import Trainer
+
+    options = arguments(per_device_train_batch_size=12, logging_steps=1)
+    lines = ShardedLines(path, shuffle=True, rank=0, world_size=1)
+    trainer = Trainer(tiny(), options, collate("first"), lines)
+    trainer.train()
+    return [log["loss"] for log in trainer.state.log_history if "loss" in log]
+
+
 def collate(way: str) -> Callable:
     from transformers import ByT5Tokenizer
 
@@ -213,6 +224,7 @@ def all_of_it(folder: str, text: str) -> dict:
         "first, one worker": ("first", 1, 1),
     }
     found["losses"] = {name: losses(text, *run) for name, run in runs.items()}
+    found["losses"]["Trainer itself"] = of_trainer_itself(text)
     found["by hand"] = {way: by_hand(text, way) for way in ("shares", "first")}
     lopsided = Path(folder, "lopsided.txt")
     if dist.get_rank() == 0:
