@@ -59,7 +59,6 @@ class Here(NamedTuple):
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
     counts = [n for n in (2**k for k in range(10)) if n <= options.ranks]
     with tempfile.TemporaryDirectory() as folder:
         keep = options.keep or Path(folder)
@@ -75,7 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
     device = place(0, options.ranks).device.type
     count = options.ranks if device == "cuda" else len(os.sched_getaffinity(0))
     kind, backend = {"cuda": ("GPU", "nccl"), "cpu": ("CPU", "gloo")}[device]
-    about = {"kind": kind, "devices": count, "backend": backend, "load": load}
+    about = {"kind": kind, "devices": count, "backend": backend, "load": found["load"]}
     about |= {"picture": picture(found, memory)}
     name = f"scaling-{kind.lower()}-{count}"
     path = write(name, WHAT, rows, libraries=("torch", "psutil"), **about)
@@ -146,7 +145,8 @@ def finish(device: torch.device) -> None:
 
 
 def time_steps(here: Here, counts: list[int], repeats: int, steps: int) -> dict:
-    """Seconds a step by (kind, ranks), and the hidden share of the communication likewise."""
+    """Seconds a step by (kind, ranks), the hidden share of the communication, the load before."""
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
     groups = {n: dist.new_group(list(range(n))) for n in counts}  # all ranks make all groups
     mine = {n: trainer(groups[n], n, here.device) for n in counts if here.rank < n}
     watch = {n: watcher(groups[n], here.device) for n in counts if n > 1 and here.rank < n}
@@ -164,7 +164,7 @@ def time_steps(here: Here, counts: list[int], repeats: int, steps: int) -> dict:
             if repeat >= 0:
                 seconds[kind, n].append(took)
                 hidden[kind, n].append(share)
-    return {"seconds": seconds, "hidden": hidden}
+    return {"seconds": seconds, "hidden": hidden, "load": load}
 
 
 def trainer(group: dist.ProcessGroup, ranks: int, device: torch.device) -> Callable[[int], None]:
