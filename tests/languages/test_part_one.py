@@ -1,0 +1,85 @@
+"""Part I's pages: short, one idea each, and no term before it is introduced."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(path.stem for path in (ROOT / "chapters" / "en").glob("1*.ipynb"))
+TOPICS = ("Processes and groups", "Collectives", "Data parallelism")
+LATER = {"device mesh"}  # a term of these topics that only later parts use
+
+
+def cells(language: str, page: str) -> list[dict]:
+    path = ROOT / "chapters" / language / f"{page}.ipynb"
+    return json.loads(path.read_text("utf-8"))["cells"]
+
+
+def text(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def prose(cell: dict) -> str:
+    """A Markdown cell as it is read: without pictures' code, comments, addresses and code."""
+    if cell["cell_type"] != "markdown":
+        return ""
+    kept = re.sub(r"```.*?```|<!--.*?-->|`[^`]*`|\]\([^)]*\)", " ", text(cell), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", kept)
+
+
+def test_the_part_is_there():
+    assert len(PAGES) >= 9 and PAGES[0] == "11_ranks_live"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_short(page):
+    english = cells("en", page)
+    assert len(english) <= 45
+    code = [cell for cell in english if cell["cell_type"] == "code"]
+    long = [cell["id"] for cell in code if len(text(cell).splitlines()) > 20]
+    assert code and not long, f"cells of more than 20 lines: {long}"
+    words = sum(len(prose(cell).split()) for cell in english)
+    assert words <= 1500
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_four_exercises_with_executed_solutions(language, page):
+    found = cells(language, page)
+    asked = sum(len(re.findall(r"^\*\*\d\.\*\*", text(cell), re.MULTILINE)) for cell in found)
+    solved = [cell for cell in found if "hide-cell" in cell["metadata"].get("tags", [])]
+    assert asked >= 4 and len(solved) >= asked
+
+
+def terms() -> list[str]:
+    topics = yaml.safe_load((ROOT / "book" / "glossary.yml").read_text("utf-8"))
+    chosen = [topic for topic in topics if topic["en"] in TOPICS]
+    assert len(chosen) == len(TOPICS)
+    return [term["en"] for topic in chosen for term in topic["terms"]]
+
+
+def first_use(term: str) -> tuple[str, dict] | None:
+    """The page and the cell in which a reader of Part I meets the term first; the cards of a page
+    only promise, so its first cell does not count."""
+    word = re.compile(rf"\b{re.escape(term)}(s|es|ed|d|ing)?\b")
+    for page in PAGES:
+        for cell in cells("en", page)[1:]:
+            if word.search(prose(cell)):
+                return page, cell
+    return None
+
+
+def test_terms_of_later_parts():
+    assert [term for term in terms() if first_use(term) is None] == sorted(LATER)
+
+
+@pytest.mark.parametrize("term", sorted(set(terms()) - LATER))
+def test_a_term_is_introduced_where_it_is_first_used(term):
+    found = first_use(term)
+    assert found, f"{term!r} is never used in Part I"
+    page, cell = found
+    marked = re.compile(rf"\*[^*]*\b{re.escape(term)}(s|es|ed|d|ing)?\b[^*]*\*")
+    assert marked.search(prose(cell)), f"{term!r} comes unexplained in {page}, cell {cell['id']}"
