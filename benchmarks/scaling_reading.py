@@ -119,8 +119,13 @@ def loaders(here: Here, path: str) -> Callable[[str, int], DataLoader]:
         share = {"rank": 0, "world_size": 1} if way == FIRST else {}
         dataset = ShardedLines(path, **share)
         # spawned ranks would spawn their workers, too; a rank of torchrun forks them
-        start = {"multiprocessing_context": "fork"} if workers else {}
-        loader = DataLoader(dataset, BATCH, collate_fn=collate, num_workers=workers, **start)
+        loader = DataLoader(
+            dataset,
+            BATCH,
+            collate_fn=collate,
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+        )
         return accelerator.prepare(loader) if way == FIRST else loader
 
     return make
