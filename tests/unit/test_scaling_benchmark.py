@@ -1,10 +1,13 @@
 """The benchmarks of scaling and of reading: command lines, arithmetic, and small runs of them."""
 
+import json
+
 import pytest
 import torch
 import torch.distributed as dist
 
 from benchmarks import scaling, scaling_reading
+from benchmarks.record import RESULTS
 
 
 @pytest.mark.parametrize("program", [scaling, scaling_reading])
@@ -102,3 +105,27 @@ def test_ratios_are_of_neighbours_in_time():
     rows = scaling_reading.table({2: {(first, 0): [1e3, 2e3, 4e3], (own, 0): [3e3, 4e3, 4e3]}})
     assert [row["median"] for row in rows] == [2, 4]
     assert rows[1]["times"] == 2 and "times" not in rows[0]
+
+
+def recorded(name):
+    return json.loads((RESULTS / f"{name}-cpu-2.json").read_text("utf-8"))["rows"]
+
+
+def test_the_page_says_what_was_recorded_of_steps():
+    rate = {(r["kind"], r["ranks"]): r["rows/s"] for r in recorded("scaling") if "rows/s" in r}
+    assert 1.2 < rate["weak", 2] / rate["weak", 1] < 1.35, "a quarter more"
+    assert rate["strong", 2] < rate["strong", 1], "it already takes something away"
+    assert 0.15 < rate["strong", 8] / rate["strong", 1] < 0.25, "a fifth"
+    kept = {
+        (r["kind"], r["ranks"]): r["process MiB"] for r in recorded("scaling") if "process MiB" in r
+    }
+    assert all(kept["FSDP", n] >= kept["DDP", n] for n in (2, 4, 8)), "no less than DDP's"
+
+
+def test_the_page_says_what_was_recorded_of_reading():
+    rate = {(r["way"], r["ranks"], r["workers"]): r["median"] for r in recorded("scaling_reading")}
+    for workers in scaling_reading.WORKERS:
+        first = rate[scaling_reading.FIRST, 4, workers] / rate[scaling_reading.FIRST, 1, workers]
+        assert 0.8 < first < 1.25, "about as many for four ranks as for one"
+    own = {n: rate[scaling_reading.SHARES, n, 0] for n in (1, 2, 4)}
+    assert own[2] / own[1] > 1.9 and own[4] / own[2] < 1.15
