@@ -1,24 +1,13 @@
 """What the ranks of test_data_parallel_chapter.py do; everything returned is plain."""
 
-import itertools
-from collections.abc import Iterable
-
-import datasets
 import torch
 import torch.distributed as dist
-from datasets.distributed import split_dataset_by_node
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
-from torch.utils.data import DataLoader, DistributedSampler
-from torchdata import nodes
-from torchdata.stateful_dataloader import StatefulDataLoader
 
-from rankbook.data import Reader, collate_with_reader, gather_audit, samples_by_reader
 from rankbook.parallel import OverlapRecorder
-from tests.distributed.data_parallel_readers import CeilSplit, Numbers
 
 WHOLE = slice(None)
-SAMPLES = list(range(11))
 MIB = 2**20
 
 
@@ -62,31 +51,67 @@ def combine(of: nn.Module, divide: bool = True) -> None:
 
 
 def trained(of: nn.Module, rows: slice, combine=lambda model: None, kind=torch.optim.SGD, lr=0.2):
-    optimizer = kind(of.parameters(), lr=lr)
+    """The parameters after each of 30 steps, and their losses averaged over the ranks."""
+    optimizer, path, losses = kind(of.parameters(), lr=lr), [], []
     for step in range(30):
-        x, y = batch(step)
+        x, y = (tensor.to(values(of).dtype) for tensor in batch(step))
         optimizer.zero_grad()
-        nn.functional.mse_loss(of(x[rows]), y[rows]).backward()
+        loss = nn.functional.mse_loss(of(x[rows]), y[rows])
+        loss.backward()
         combine(of)
         optimizer.step()
-    return values(of)
+        dist.all_reduce(loss.detach())
+        losses.append(loss.item() / dist.get_world_size())
+        path.append(values(of))
+    return torch.stack(path), losses
 
 
 def trainings() -> dict[str, list[float]]:
-    """Each way to train: how far ranks are apart, and how far off from one process."""
+    """Each way to train: how far ranks are apart, and off from one process; the last loss."""
     rank, summed = dist.get_rank(), lambda model: combine(model, divide=False)
     adam = {"kind": torch.optim.Adam, "lr": 0.01}
-    control, adams = trained(model(), WHOLE), trained(model(), WHOLE, **adam)
-    found = {
+    runs = {
+        "one process": trained(model(), WHOLE),
         "alone": trained(model(), mine()),
         "other start": trained(model(rank), mine(), combine),
         "only summed": trained(model(), mine(), summed),
         "by hand": trained(model(), mine(), combine),
         "DDP": trained(DDP(model(rank)), mine()),
+        "DDP's module": trained(DDP(model()).module, mine()),
     }
-    results = {name: [apart(vector), off(vector, control)] for name, vector in found.items()}
-    with_adam = trained(model(), mine(), summed, **adam)
-    return results | {"Adam, only summed": [apart(with_adam), off(with_adam, adams)]}
+    control = runs["one process"][0][-1]
+    results = {
+        name: [apart(path[-1]), off(path[-1], control), losses[-1]]
+        for name, (path, losses) in runs.items()
+    }
+    with_adam, adams = (trained(model(), mine(), summed, **adam)[0][-1],
+                        trained(model(), WHOLE, **adam)[0][-1])  # fmt: skip
+    exact = trained(DDP(model(rank).double()), mine())[0] - trained(model().double(), WHOLE)[0]
+    doubled = trained(model(), WHOLE, lr=0.4)[0]
+    return results | {
+        "Adam, only summed": [apart(with_adam), off(with_adam, adams)],
+        "float64": exact.abs().max().item(),
+        "only summed, from twice the rate": off(runs["only summed"][0], doubled),
+        "eight times": trained(model(), WHOLE, lr=1.6)[1][-1],
+        "gaps": [apart(parameters) for parameters in runs["other start"][0]],
+        "module is alone": torch.equal(runs["alone"][0], runs["DDP's module"][0]),
+    }
+
+
+def unfrozen(wrap_again: bool) -> list[float]:
+    """How far each parameter is apart, where the first layer was frozen when DDP was made."""
+    of = model()
+    of[0].requires_grad_(False)
+    ddp, optimizer = DDP(of), torch.optim.SGD(of.parameters(), lr=0.2)
+    for step in range(30):
+        if step == 10:
+            of[0].requires_grad_(True)
+            ddp = DDP(of) if wrap_again else ddp
+        x, y = batch(step)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(ddp(x[mine()]), y[mine()]).backward()
+        optimizer.step()
+    return [apart(parameter.detach()) for parameter in of.parameters()]
 
 
 def shares() -> dict[str, float]:
@@ -113,7 +138,8 @@ def shares() -> dict[str, float]:
 
 
 def normalised(kind: type) -> list[float]:
-    """Gradient off from one process; the first buffer's difference between ranks, if any."""
+    """Gradient off from one process; the first buffer's difference between the ranks, if any,
+    after a step and after the next forward pass."""
 
     def layers():
         torch.manual_seed(0)
@@ -122,8 +148,10 @@ def normalised(kind: type) -> list[float]:
     (x, y), ddp, whole = batch(0), DDP(layers()), layers()
     nn.functional.mse_loss(ddp(x[mine()]), y[mine()]).backward()
     nn.functional.mse_loss(whole(x), y).backward()
-    buffers = [apart(buffer) for buffer in ddp.buffers() if buffer.is_floating_point()]
-    return [off(gradients(ddp), gradients(whole)), *buffers[:1]]
+    buffers = [buffer for buffer in ddp.buffers() if buffer.is_floating_point()][:1]
+    after = [apart(buffer) for buffer in buffers]
+    ddp.eval()(x[mine()])  # copies rank 0's, and makes no new ones
+    return [off(gradients(ddp), gradients(whole)), *after, *map(apart, buffers)]
 
 
 def sync_batch_norm() -> str:
@@ -164,18 +192,20 @@ def steps() -> dict:
         "BatchNorm": normalised(nn.BatchNorm1d),
         "LayerNorm": normalised(nn.LayerNorm),
         "SyncBatchNorm": sync_batch_norm(),
+        "unfrozen": unfrozen(wrap_again=False),
+        "wrapped again": unfrozen(wrap_again=True),
         "unused": unused(),
         "find_unused": unused(find_unused_parameters=True),
     }
 
 
 def deep() -> nn.Module:
-    """Four layers of 1 MiB, without biases."""
+    """Four layers of 1 MiB, without biases, so that a limit is met exactly."""
     torch.manual_seed(0)
     return nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(4)))
 
 
-def recorded(limit: int) -> dict:
+def recorded(limit: int | None) -> dict:
     """Three backward passes under the recorder, and whether they changed anything."""
     plain, watched = (DDP(deep(), bucket_cap_mb=limit) for _ in range(2))
     recorder = OverlapRecorder(watched)
@@ -211,152 +241,3 @@ def errors(recorder: OverlapRecorder, ddp: DDP) -> list[str]:
         except (ValueError, RuntimeError) as error:
             found.append(f"{type(error).__name__}: {error}")
     return found
-
-
-def forked(workers: int) -> dict:
-    return {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
-
-
-def audit(dataset, workers: int, total=11, **options) -> list:
-    """[once, twice, more, never, others] over all ranks and workers."""
-    options = {"batch_size": 2, "collate_fn": collate_with_reader} | forked(workers) | options
-    return counts(gather_audit(samples_by_reader(DataLoader(dataset, **options)), total))
-
-
-def counts(found) -> list[int]:
-    return [found.once, found.twice, found.more, found.never, found.extra]
-
-
-def by_rank():
-    return dist.get_rank(), dist.get_world_size()
-
-
-def by_reader():
-    here = Reader.here()
-    return here.index, here.count
-
-
-def row_numbers(batch: list[dict]):
-    return collate_with_reader([row["i"] for row in batch])
-
-
-def loaders(workers: int) -> dict[str, list]:
-    """What each way to share out gives, in one epoch."""
-    rank = dist.get_rank()
-    table = datasets.Dataset.from_dict({"i": SAMPLES})
-
-    def stream(shards, split=True):
-        data = table.to_iterable_dataset(num_shards=shards)
-        return split_dataset_by_node(data, rank, 2) if split else data
-
-    def sampled(**options):
-        sampler = DistributedSampler(SAMPLES, shuffle=False, **options)
-        return audit(SAMPLES, workers, sampler=sampler)
-
-    found = {
-        "no sampler": audit(SAMPLES, workers),
-        "padded": sampled(),
-        "drop_last": sampled(drop_last=True),
-        "not shared": audit(Numbers(lambda: (0, 1)), workers),
-        "by rank": audit(Numbers(by_rank), workers),
-        "by reader": audit(Numbers(by_reader), workers),
-        "by reader, drop_last": audit(Numbers(by_reader), workers, drop_last=True),
-        "not split": audit(stream(4, split=False), workers, collate_fn=row_numbers),
-        "4 shards": audit(stream(4), workers, collate_fn=row_numbers),
-        "3 shards": audit(stream(3), workers, collate_fn=row_numbers),
-    }
-    return found | {name: interrupted(make, workers) for name, make in LOADERS.items()}
-
-
-def stateful(workers: int):
-    sampler = DistributedSampler(SAMPLES, seed=0)
-    options = {"sampler": sampler, "collate_fn": list} | forked(workers)
-    return StatefulDataLoader(SAMPLES, 2, **options)
-
-
-def by_nodes(workers: int):
-    node = nodes.SamplerWrapper(DistributedSampler(SAMPLES, seed=0))
-    node = nodes.ParallelMapper(node, SAMPLES.__getitem__, workers, method="thread")
-    return nodes.Loader(nodes.Batcher(node, 2, drop_last=False))
-
-
-LOADERS = {"StatefulDataLoader": stateful, "nodes": by_nodes}
-
-
-def flat(batches: Iterable[list]) -> list:
-    return list(itertools.chain.from_iterable(batches))
-
-
-def interrupted(make, workers: int) -> list:
-    """Stopped after a batch: resumed as without a stop? The counts resumed, and started afresh."""
-    first, resumed = make(workers), make(workers)
-    before = next(iter(first))
-    resumed.load_state_dict(first.state_dict())
-    rest, whole = flat(resumed), flat(make(workers))
-    afresh = gather_audit(before + whole, 11)
-    return [before + rest == whole, counts(gather_audit(before + rest, 11)), counts(afresh)]
-
-
-def epochs() -> dict:
-    """What DistributedSampler gives in ten epochs, with set_epoch and without; what nodes does."""
-    found = {}
-    for remember in (False, True):
-        sampler, orders = DistributedSampler(SAMPLES, seed=0, drop_last=True), []
-        for epoch in range(10):
-            if remember:
-                sampler.set_epoch(epoch)
-            orders.append(list(sampler))
-        never = gather_audit(flat(orders), 11).never
-        found[remember] = [all(order == orders[0] for order in orders), never]
-    loader = by_nodes(0)
-    found["nodes"] = flat(loader) != flat(loader)
-    everything = nodes.Loader(nodes.IterableWrapper(range(11)))
-    found["IterableWrapper"] = counts(gather_audit(list(everything), 11))
-    return found
-
-
-def datasets_traps() -> dict:
-    """Rows read of whole shards and of three; what shuffling with different seeds does."""
-    rank, read = dist.get_rank(), []
-
-    def rows(shards, of):
-        for shard in shards:
-            for i in range(shard, 11, of):
-                read.append(i)
-                yield {"i": i}
-
-    found = {}
-    for of in (4, 3):
-        options = {"shards": list(range(of)), "of": of}
-        data = datasets.IterableDataset.from_generator(rows, gen_kwargs=options)
-        data = split_dataset_by_node(data, rank, 2)
-        read.clear()
-        found[of] = [len(list(data)), len(read)]
-    table = datasets.Dataset.from_dict({"i": SAMPLES}).to_iterable_dataset(num_shards=4)
-    for name, seed in (("seeds", rank), ("seed", 0)):
-        data = split_dataset_by_node(table.shuffle(seed=seed, buffer_size=4), rank, 2)
-        found[name] = counts(gather_audit([row["i"] for row in data], 11))
-    return found
-
-
-def ceil_split(path: str) -> dict:
-    """The original's way, on a file of 9 lines: one round, and ten."""
-    lines = [str(i) for i in range(9)]
-    found = {}
-    for rounds in (1, 10):
-        dataset = CeilSplit(path, 9, rounds, *by_rank())
-        loader = DataLoader(dataset, 3, collate_fn=collate_with_reader, **forked(2))
-        seen = gather_audit(samples_by_reader(loader), lines)
-        found[rounds] = [seen.by_reader[name] for name in sorted(seen.by_reader)]
-    try:
-        list(itertools.islice(DataLoader(dataset), 1))
-    except AttributeError as error:
-        found["no workers"] = str(error)
-    return found
-
-
-def reading(path: str) -> dict:
-    return {
-        0: loaders(0), 2: loaders(2), "epochs": epochs(), "datasets": datasets_traps(),
-        "ceil": ceil_split(path),
-    }  # fmt: skip
