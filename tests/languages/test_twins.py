@@ -88,7 +88,7 @@ def test_tables_of_contents_are_twins():
 
 
 def test_chapters_are_named_by_part_and_place():
-    """``12_data_parallel`` is the second of Part I: the numbers agree with the contents."""
+    """``12_all_reduce`` is the second of Part I: the numbers agree with the contents."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
     parts = [part for part in toc["parts"] if part["caption"].startswith("Part ")]
     assert len(parts) >= 5
