@@ -61,10 +61,16 @@ def terms() -> list[str]:
     return [term["en"] for topic in chosen for term in topic["terms"]]
 
 
+def spelling(term: str) -> str:
+    """A pattern for the term, at the start of a sentence as well, and in its plural."""
+    first = f"[{term[0].upper()}{term[0]}]" if term[0].islower() else term[0]
+    return rf"\b{first}{re.escape(term[1:])}(s|es|ed|d|ing)?\b"
+
+
 def first_use(term: str) -> tuple[str, dict] | None:
     """The page and the cell in which a reader of Part I meets the term first; the cards of a page
     only promise, so its first cell does not count."""
-    word = re.compile(rf"\b{re.escape(term)}(s|es|ed|d|ing)?\b")
+    word = re.compile(spelling(term))
     for page in PAGES:
         for cell in cells("en", page)[1:]:
             if word.search(prose(cell)):
@@ -81,5 +87,5 @@ def test_a_term_is_introduced_where_it_is_first_used(term):
     found = first_use(term)
     assert found, f"{term!r} is never used in Part I"
     page, cell = found
-    marked = re.compile(rf"\*[^*]*\b{re.escape(term)}(s|es|ed|d|ing)?\b[^*]*\*")
+    marked = re.compile(rf"\*[^*]*{spelling(term)}[^*]*\*")
     assert marked.search(prose(cell)), f"{term!r} comes unexplained in {page}, cell {cell['id']}"

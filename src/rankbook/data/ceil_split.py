@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -37,7 +38,7 @@ class CeilSplitLines(IterableDataset):
         self.world_size = int(os.environ["WORLD_SIZE"]) if world_size is None else world_size
 
     def __iter__(self) -> Iterator[str]:
-        worker = get_worker_info()
+        worker: Any = get_worker_info()  # None without workers: the next line fails, as its does
         readers = self.world_size * worker.num_workers
         share = math.ceil(self.lines / readers)
         start = (self.rank * worker.num_workers + worker.id) * share

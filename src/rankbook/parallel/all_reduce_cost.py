@@ -103,7 +103,7 @@ def predict(way: str, n: int, nbytes: float, alpha: float, beta: float) -> float
     """
     power = 1 << n.bit_length() - 1  # the largest power of two up to n
     fold = 2 * (power < n)
-    steps, sent = {
+    terms = {
         "by rank 0": (2 * (n - 1), 2 * (n - 1)),
         "ring": (2 * (n - 1), 2 * (n - 1) / n),
         "library": (2 * (n - 1), 2 * (n - 1) / n),
@@ -111,9 +111,10 @@ def predict(way: str, n: int, nbytes: float, alpha: float, beta: float) -> float
             2 * (power.bit_length() - 1) + fold,
             2 * (power - 1) / power + fold,
         ),
-    }.get(way, (None, None))
-    if steps is None:
+    }
+    if way not in terms:
         raise ValueError(f"predict: {way!r} is unknown; use one of {', '.join(WAYS)}")
+    steps, sent = terms[way]
     return steps * alpha + sent * nbytes * beta
 
 

@@ -1,6 +1,7 @@
 """Data parallelism: runs compared step by step, and DDP's backward pass with its buckets."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -40,7 +41,7 @@ def by_step(
             axes.set_yscale("log", nonpositive="mask")
         number = 0
         for name, values in curves.items():
-            look = {"color": QUIET, "lw": 6, "alpha": 0.4, "zorder": 1}
+            look: dict[str, Any] = {"color": QUIET, "lw": 6, "alpha": 0.4, "zorder": 1}
             if name != control:
                 look = {"color": color(number), "lw": 1.8, "ls": MARKS[number % len(MARKS)]}
                 number += 1
