@@ -50,6 +50,8 @@ def problems(root: Path) -> list[str]:
 
 def marks(text: str, avoided: dict[str, str] | None = None) -> Iterator[tuple[str, str]]:
     """(rule, excerpt) for each place in Markdown `text` that breaks a rule."""
+    for excerpt in dead_bold(text):
+        yield "bold that is shown as asterisks", excerpt
     for pattern, replacement in MARKUP:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE | re.DOTALL)
     rules = RULES | {f"say {t!r}": re.escape(word) for word, t in (avoided or {}).items()}
@@ -57,6 +59,16 @@ def marks(text: str, avoided: dict[str, str] | None = None) -> Iterator[tuple[st
         for match in re.finditer(pattern, text):
             excerpt = text[max(0, match.start() - 8) : match.end() + 8]
             yield what, excerpt.replace("\n", "⏎")
+
+
+def dead_bold(text: str) -> Iterator[str]:
+    """Bold spans that CommonMark does not see: between punctuation and a letter, ``**`` is text."""
+    text = re.sub(r"^(`{3,}).*?^\1`*$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+    for bold in re.finditer(r"\*\*([^*\n]+)\*\*", text):
+        before, after = text[: bold.start()][-1:], text[bold.end() :][:1]
+        first, last = bold[1][0], bold[1][-1]
+        if (before.isalnum() and not first.isalnum()) or (after.isalnum() and not last.isalnum()):
+            yield before + bold[0] + after
 
 
 def chinese_texts(root: Path) -> Iterator[tuple[str, str]]:

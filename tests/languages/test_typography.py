@@ -30,6 +30,8 @@ def test_the_chinese_texts():
         ("第一行，\n第二行。", "a line break"),
         ("共 ４ 个。", "full-width letters"),
         ("编号称为秩。", "say 'rank'"),
+        ("**卡住。**再看下一个。", "bold that is shown"),
+        ("从**“卡住”**开始。", "bold that is shown"),
     ],
 )
 def test_a_mistake_is_found(text, what):
@@ -47,6 +49,7 @@ def test_a_mistake_is_found(text, what):
         "| 选项 | 含义 |\n|---|---|\n| `-n` | 数量 |",
         "见[术语表](glossary.md)。\n\n下一段。",
         "- 第一项；\n- 第二项。",
+        "**卡住**。再看**下一个**，它 **`x`** 不同。",
         "<!-- alt: 一条直线 -->",
     ],
 )
