@@ -172,13 +172,23 @@ def alpha_beta(
         right.set(ylabel="GB/s", ylim=(0, None))
         for axes in (left, right):
             axes.set_xscale("log", base=2)
-            ticks = size[:: max(1, len(size) // 5)]
+            ticks = _labelled(size.tolist(), 5)
             axes.set_xticks(ticks, [size_name(t) for t in ticks], rotation=30)
             axes.set_xlabel("message")
             axes.grid(True)
             axes.minorticks_off()
         figure.suptitle(title, size="medium")
     return figure
+
+
+def _labelled(sizes: Sequence[float], most: int) -> list[float]:
+    """The sizes, ascending, whose names fit below a logarithmic axis: `most` pieces of it."""
+    room = np.log2(sizes[-1] / sizes[0]) / most
+    kept = [sizes[0]]
+    for size in sizes[1:]:
+        if np.log2(size / kept[-1]) >= room:
+            kept.append(size)
+    return kept
 
 
 def size_name(nbytes: float) -> str:
@@ -252,7 +262,7 @@ def race(rows: Sequence[Mapping]) -> Figure:
         panels[0].set(xscale="log", yscale="log")
         sizes = sorted({row["bytes"] for row in rows})
         for axes in panels:
-            axes.set_xticks(sizes[:: max(1, len(sizes) // 3)])
+            axes.set_xticks(_labelled(sizes, 4))
             axes.set_xticklabels([size_name(t) for t in axes.get_xticks()], rotation=45)
             axes.minorticks_off()
         for axes in grid[:, 0]:
