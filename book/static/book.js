@@ -37,6 +37,7 @@ async function draw(sources) {
     // On a phone it shrinks as far as it can be read, then it scrolls in its own frame.
     drawing.style.minWidth = `${0.57 * drawing.viewBox.baseVal.width}px`;
     box.classList.add("drawn");
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; // the arrow keys scroll it, too
   }
 }
 
