@@ -108,6 +108,7 @@ def on_rank(rank: int, folder: str, records: str, pipe: Connection, parent: int)
             model(batch).pow(2).mean().backward()
             optimizer.step()
         pipe.send(time.perf_counter() - began)
+    del model  # a DDP has to go before its group, or the two may wait for each other
     dist.destroy_process_group()
 
 

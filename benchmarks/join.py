@@ -120,6 +120,7 @@ def on_rank(rank: int, folder: str, ranks: int, repeats: int) -> None:
                         seconds.setdefault((model, name), []).append(took)
     if rank == 0:
         torch.save(seconds, f"{folder}/seconds")
+    blocks.clear()  # a DDP has to go before its group, or the two may wait for each other
     dist.destroy_process_group()
 
 

@@ -67,6 +67,7 @@ def main(arguments: list[str] | None = None) -> dict:
     with telling("pipe_ddp", OSError):
         train(run)
         result = finish(run)
+    del run  # a DDP has to go before its group, or the two may wait for each other
     dist.destroy_process_group()
     return result
 
