@@ -1,4 +1,4 @@
-"""Part I's pages: short, one idea each, and no term before it is introduced."""
+"""The pages of Parts I and II: short, one idea each, and no term before it is introduced."""
 
 import json
 import re
@@ -8,9 +8,21 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(path.stem for path in (ROOT / "chapters" / "en").glob("1*.ipynb"))
-TOPICS = ("Processes and groups", "Collectives", "Data parallelism")
-LATER = {"device mesh"}  # a term of these topics that only later parts use
+TOPICS = {  # of the glossary: those whose terms a part introduces
+    "1": ("Processes and groups", "Collectives", "Data parallelism"),
+    "2": ("Pipelines and other model parallelism",),
+}
+LATER = {  # terms of these topics that only later parts use
+    "1": {"device mesh"},
+    "2": {"activation checkpointing", "tensor parallelism"},
+}
+
+
+def pages(part: str) -> list[str]:
+    return sorted(path.stem for path in (ROOT / "chapters" / "en").glob(f"{part}*.ipynb"))
+
+
+SHORT = [page for part in (*TOPICS, "A") for page in pages(part)]
 
 
 def cells(language: str, page: str) -> list[dict]:
@@ -30,11 +42,13 @@ def prose(cell: dict) -> str:
     return re.sub(r"\s+", " ", kept)
 
 
-def test_the_part_is_there():
-    assert len(PAGES) >= 9 and PAGES[0] == "11_ranks_live"
+def test_the_parts_are_there():
+    assert len(pages("1")) >= 9 and pages("1")[0] == "11_ranks_live"
+    assert len(pages("2")) >= 7 and pages("2")[0] == "21_pipelines"
+    assert pages("A") == ["A1_original_today"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", SHORT)
 def test_a_page_is_short(page):
     english = cells("en", page)
     assert len(english) <= 45
@@ -45,7 +59,7 @@ def test_a_page_is_short(page):
     assert words <= 1500
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", SHORT)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_four_exercises_with_executed_solutions(language, page):
     found = cells(language, page)
@@ -54,10 +68,10 @@ def test_four_exercises_with_executed_solutions(language, page):
     assert asked >= 4 and len(solved) >= asked
 
 
-def terms() -> list[str]:
+def terms(part: str) -> list[str]:
     topics = yaml.safe_load((ROOT / "book" / "glossary.yml").read_text("utf-8"))
-    chosen = [topic for topic in topics if topic["en"] in TOPICS]
-    assert len(chosen) == len(TOPICS)
+    chosen = [topic for topic in topics if topic["en"] in TOPICS[part]]
+    assert len(chosen) == len(TOPICS[part])
     return [term["en"] for topic in chosen for term in topic["terms"]]
 
 
@@ -67,25 +81,29 @@ def spelling(term: str) -> str:
     return rf"\b{first}{re.escape(term[1:])}(s|es|ed|d|ing)?\b"
 
 
-def first_use(term: str) -> tuple[str, dict] | None:
-    """The page and the cell in which a reader of Part I meets the term first; the cards of a page
+def first_use(part: str, term: str) -> tuple[str, dict] | None:
+    """The page and the cell in which a reader of the part meets the term first; the cards of a page
     only promise, so its first cell does not count."""
     word = re.compile(spelling(term))
-    for page in PAGES:
+    for page in pages(part):
         for cell in cells("en", page)[1:]:
             if word.search(prose(cell)):
                 return page, cell
     return None
 
 
-def test_terms_of_later_parts():
-    assert [term for term in terms() if first_use(term) is None] == sorted(LATER)
+INTRODUCED = [(part, term) for part in TOPICS for term in sorted(set(terms(part)) - LATER[part])]
 
 
-@pytest.mark.parametrize("term", sorted(set(terms()) - LATER))
-def test_a_term_is_introduced_where_it_is_first_used(term):
-    found = first_use(term)
-    assert found, f"{term!r} is never used in Part I"
+@pytest.mark.parametrize("part", TOPICS)
+def test_terms_of_later_parts(part):
+    assert {term for term in terms(part) if first_use(part, term) is None} == LATER[part]
+
+
+@pytest.mark.parametrize(("part", "term"), INTRODUCED)
+def test_a_term_is_introduced_where_it_is_first_used(part, term):
+    found = first_use(part, term)
+    assert found, f"{term!r} is never used in Part {part}"
     page, cell = found
     marked = re.compile(rf"\*[^*]*{spelling(term)}[^*]*\*")
     assert marked.search(prose(cell)), f"{term!r} comes unexplained in {page}, cell {cell['id']}"
