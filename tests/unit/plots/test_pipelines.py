@@ -1,83 +1,14 @@
-"""What the benchmarks of pipelines and wrappings measured, as figures and a table."""
+"""What the benchmark of wrappings measured, as a table."""
 
 import math
 from types import SimpleNamespace
 
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 
 from rankbook import plots
-from rankbook.plots.pipelines import GROUND, batch_times, throughput
+from rankbook.plots.pipelines import GROUND
 from tests.unit.plots.drawn import texts_outside
-
-WHERE = {"where": "2 CPU cores", "libraries": {"torch": "2.13.0"}, "when": "2026-01-02"}
-
-
-def row(schedule, microbatches, threads, median):
-    spread = {"median": median, "p10": median - 5.0, "p90": median + 5.0}
-    return {"schedule": schedule, "microbatches": microbatches, "threads": threads} | spread
-
-
-CPU = {
-    "kind": "CPU",
-    **WHERE,
-    "rows": [
-        row("unsplit", 1, "1", 100.0),
-        row("unsplit", 1, "2", 180.0),
-        *(row(s, m, "2 x 1", h) for s, m, h in [("gpipe", 4, 150.0), ("gpipe", 8, 140.0)]),
-        *(row(s, m, "2 x 1", h) for s, m, h in [("zbv", 4, 120.0), ("zbv", 8, 130.0)]),
-    ],
-}
-
-
-GPU = {
-    "kind": "GPU",
-    **WHERE | {"where": "1 x GPU"},
-    "rows": [
-        {
-            "numbers": "bf16",
-            "torch.compile": "yes",
-            "rows x tokens": "64 x 512",
-            "median": 1234.5,
-            "tokens/s": 26543,
-            "share of the peak": "40% of 989 TFLOPS",
-        }
-    ],
-}
-
-
-def test_bars_have_the_medians():
-    figure = throughput([GPU, CPU])
-    (axes,) = figure.axes
-    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
-    assert [bar.get_height() for bar in bars] == [150, 120, 140, 130]
-    assert [to_hex(bar.get_facecolor()) for bar in bars[::2]] == [plots.color(0), plots.color(1)]
-    places = [bar.get_x() + bar.get_width() / 2 for bar in bars]
-    assert [round(x) for x in places] == [0, 1, 0, 1] and places[0] < places[2]
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["gpipe", "zbv"]
-    lines = {line.get_label(): line.get_ydata()[0] for line in axes.lines}
-    assert lines == {"one process, 1 thread": 100, "one process, 2 threads": 180}
-    assert axes.get_title() == "2 CPU cores, torch 2.13.0, 2026-01-02"
-    spread = axes.collections[0].get_segments()[0][:, 1]
-    assert spread.tolist() == [145, 155]
-
-
-def test_without_results_both_say_so():
-    assert throughput([GPU]).rows == [["CPU", "not measured yet"]]
-    assert batch_times([CPU]).rows[1][-1] == "not measured yet"
-
-
-def test_the_original_stands_first():
-    first, measured = batch_times([CPU, GPU]).rows
-    assert first[0] == "the original, 4 GPUs" and first[4:6] == ["699", "2,003"]
-    assert measured[0] == "1 x GPU, torch 2.13.0"
-    assert measured[4:] == ["1,234.5", "26,543 (40% of 989 TFLOPS)", "2026-01-02"]
-
-
-@pytest.mark.parametrize("show", [throughput, batch_times])
-def test_no_results_at_all(show):
-    assert "not measured yet" in repr(show([]))
 
 
 def outcome(schedule, wrapping, verdict, error=1e-7, missing=0, step=0):
