@@ -54,16 +54,17 @@ check-links:
 check-units:
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet -m 'not slow' tests/unit tests/languages $(TWO_AT_A_TIME)
 
-# Four passes more, each to its end whatever the one before gave. Chapters first: the book that the tests
+# Five passes more, each to its end whatever the one before gave. Chapters first: the book that the tests
 # look at is built from what they gave (chapters/conftest.py). Then what waits more than it works: pages,
-# and jobs in a queue. Ranks have the machine to themselves.
+# and jobs in a queue; then programs of ranks. What is killed and looked for afterwards has the machine to itself.
 test: $(READY) ## run every test, and every chapter in both languages
 	@$(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
-	test-chapters test-slow test-pages test-ranks
+	test-chapters test-slow test-pages test-programs test-ranks
 
-.PHONY: test-chapters test-slow test-pages test-ranks
+.PHONY: test-chapters test-slow test-pages test-programs test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 APART := tests/site tests/slurm/jobs tests/hub tests/autopsy tests/wheel tests/frontends
+PROGRAMS := tests/distributed tests/wrappings tests/originals
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
@@ -76,8 +77,12 @@ test-pages: $(READY)
 test-slow: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/unit $(TIMED) $(TWO_AT_A_TIME)
 
+test-programs: $(READY)
+	@$(BIN)/python -m pytest $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
+
 test-ranks: $(READY)
-	@$(BIN)/python -m pytest tests $(TIMED) $(patsubst %,--ignore=%,$(APART) tests/unit tests/languages)
+	@$(BIN)/python -m pytest tests $(TIMED) \
+	$(patsubst %,--ignore=%,$(APART) $(PROGRAMS) tests/unit tests/languages)
 
 soak: $(READY) ## let things go wrong in 200 runs and record it (about an hour)
 	@$(BIN)/python -m benchmarks.soak
