@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
     from rankbook.plots.events import elastic_gaps, elastic_worlds
     from rankbook.plots.join import join_timeline, sample_weights
+    from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
+    from rankbook.plots.pace import batch_times, throughput
     from rankbook.plots.pipelines import wrapping_table
     from rankbook.plots.placement import nodes
     from rankbook.plots.ranks import more_ranks, reading_rates
     from rankbook.plots.samples import batch_cut, counts, lost, shares
+    from rankbook.plots.schedule_steps import schedule_step
     from rankbook.plots.schedules import schedule_costs, timeline, timelines
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
     from rankbook.plots.strategies import rank_memory, scaling
     from rankbook.plots.tables import Table, recorded
     from rankbook.plots.theme import color, style
-    from rankbook.plots.throughput import batch_times, throughput
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -48,6 +48,20 @@ def windows(
         yield get_batch(source, index * length, length)
 
 
+def steps_of_epoch(source: torch.Tensor, length: int) -> int:
+    """How many whole windows of `length` `source` (rows, columns) has: optimizer steps an epoch.
+
+    Raises ValueError if there is none.
+    """
+    whole = (source.shape[1] - 1) // length
+    if whole < 1:
+        raise ValueError(
+            f"rows of {source.shape[1]} tokens have no window of {length} and its next token; "
+            "use fewer rows or a shorter window"
+        )
+    return whole
+
+
 def training_batch(
     source: torch.Tensor, step: int, length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -58,10 +72,4 @@ def training_batch(
     Where the data stand is a function of the step alone: a resumed run has nothing to restore.
     Raises ValueError if there is no whole window.
     """
-    whole = (source.shape[1] - 1) // length
-    if whole < 1:
-        raise ValueError(
-            f"rows of {source.shape[1]} tokens have no window of {length} and its next token; "
-            "use fewer rows or a shorter window"
-        )
-    return get_batch(source, step % whole * length, length)
+    return get_batch(source, step % steps_of_epoch(source, length) * length, length)

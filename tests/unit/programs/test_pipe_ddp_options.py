@@ -44,6 +44,7 @@ def test_plan(line, world_size, expected):
         ("--schedule pipedream", "argument --schedule: invalid choice: 'pipedream'"),
         ("--stage 2", "unrecognized arguments: --stage 2"),
         ("--resume", "--resume needs --checkpoint DIR"),
+        ("--steps 3 --epochs 1", "--steps and --epochs both say when to stop; use one of them"),
         (
             "--stages 3",
             "--stages 3 suits no pipeline of several of 4 processes; use --stages 4, or "

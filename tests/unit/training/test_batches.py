@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from rankbook.training import batchify, count_batches, get_batch, training_batch, windows
+from rankbook.training import (
+    batchify,
+    count_batches,
+    get_batch,
+    steps_of_epoch,
+    training_batch,
+    windows,
+)
 
 ALPHABET = torch.arange(26)
 
@@ -45,6 +52,7 @@ def test_training_takes_whole_windows_again_and_again():
     source = batchify(ALPHABET, 2)  # 13 columns: two whole windows of 5, and 2 left
     starts = [training_batch(source, step, 5)[0][0, 0].item() for step in range(5)]
     assert starts == [0, 5, 0, 5, 0]
+    assert steps_of_epoch(source, 5) == 2 and steps_of_epoch(source, 12) == 1
     assert training_batch(source, 0, 12)[1].shape == (2, 12)
     with pytest.raises(ValueError, match="rows of 13 tokens have no window of 13"):
         training_batch(source, 0, 13)

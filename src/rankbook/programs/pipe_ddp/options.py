@@ -37,6 +37,7 @@ class Options:
     batch: int
     window: int
     steps: int
+    epochs: int | None
     lr: float
     warm_up: int
     max_norm: float
@@ -70,6 +71,7 @@ def parser() -> Parser:
     add("--batch", type=positive, help="rows of the text in a step, for all replicas (40)")
     add("--window", type=positive, default=35, help="tokens of a row in a step (35)")
     add("--steps", type=positive, help="optimizer steps, those before --resume included")
+    add("--epochs", type=positive, help="whole passes over the text, instead of --steps")
     add("--lr", type=rate, help="the highest learning rate")
     add("--warm-up", type=positive, help="steps until the learning rate is at its highest")
     add("--max-norm", type=rate, default=0.5, help="of the whole model's gradient (0.5)")
@@ -93,6 +95,8 @@ def read(arguments: list[str]) -> Options:
     parsed = parser().parse_args(arguments)
     if parsed.resume and parsed.checkpoint is None:
         raise ValueError("--resume needs --checkpoint DIR, the folder of the run to go on with")
+    if parsed.epochs and parsed.steps:
+        raise ValueError("--steps and --epochs both say when to stop; use one of them")
     defaults = DEFAULTS[parsed.preset]
     left_open = {n: value for n, value in defaults.items() if getattr(parsed, n) is None}
     return typed(Options, parsed, **left_open)

@@ -6,7 +6,7 @@ torchrun --standalone --nproc-per-node 4 -m rankbook.programs.pipe_ddp --stages 
 import math
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import torch
 import torch.distributed as dist
@@ -27,6 +27,7 @@ from rankbook.training import (
     learning_rate,
     perplexity,
     seed_step,
+    steps_of_epoch,
     train_step,
     training_batch,
     windows,
@@ -79,7 +80,9 @@ def prepare(arguments: list[str]) -> PipelineRun:
     device = init(options.backend, options.timeout)
     corpus = rank0_first(wikitext2)  # the others find the ids that it has kept
     splits = {name: batchify(getattr(corpus, name), options.batch) for name in SPLITS}
-    training_batch(splits["train"], 0, options.window)  # long enough?
+    whole = steps_of_epoch(splits["train"], options.window)  # long enough?
+    if options.epochs:
+        options = replace(options, steps=options.epochs * whole)
     pipeline = make_pipeline(options, plan, device, len(corpus.vocab))
     optimizer = torch.optim.AdamW(pipeline.parameters(), lr=options.lr, fused=device.type == "cuda")
     run = PipelineRun(options, pipeline, optimizer, splits, Log(None))

@@ -5,7 +5,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from rankbook import plots
-from rankbook.plots.throughput import batch_times, throughput
+from rankbook.plots.pace import batch_times, throughput
 
 WHERE = {"where": "2 CPU cores", "libraries": {"torch": "2.13.0"}, "when": "2026-01-02"}
 

@@ -1,0 +1,72 @@
+"""Trainings that were recorded: what they learnt by step, and what a recipe's changes bring."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from rankbook.plots.tables import Table
+from rankbook.plots.theme import INK, QUIET, color, style
+
+LOOKS = (("-", 4.5, 0.35), ("--", 1.6, 1.0), ("-", 1.6, 1.0), (":", 1.8, 1.0))
+
+
+def learning_curves(
+    runs: Mapping[str, Sequence[tuple[int, float]]],
+    lines: Mapping[str, float],
+    perplexity: bool = True,
+) -> Figure:
+    """Draw one curve a run against optimizer steps, and what to compare with as level lines.
+
+    runs: name to points (step, loss in nats). lines: name to a loss in nats. perplexity: draw e to
+    the losses, on a logarithmic axis. The first run is wide and pale, so that one which covers it
+    can be seen. Raises ValueError without a run, or for an empty one.
+    """
+    if not runs or not all(runs.values()):
+        raise ValueError("learning_curves: nothing to draw; give it a training's losses")
+    shown = math.exp if perplexity else float
+    last = max(step for points in runs.values() for step, _ in points)
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 3.4), layout="constrained")
+        for number, (name, points) in enumerate(runs.items()):
+            dashes, width, alpha = LOOKS[number % len(LOOKS)]
+            steps, losses = zip(*points, strict=True)
+            look = {"ls": dashes, "lw": width, "alpha": alpha, "color": color(number)}
+            axes.plot(steps, [shown(loss) for loss in losses], "o", ms=4, label=name, **look)
+        for name, loss in lines.items():
+            axes.axhline(shown(loss), color=QUIET, lw=1, ls="--")
+            number = f"{shown(loss):,.0f}" if perplexity else f"{loss:.2f}"
+            axes.text(last * 0.01, shown(loss), f"{name}: {number}", va="bottom", color=INK)
+        axes.set(xlabel="optimizer step", ylabel="perplexity" if perplexity else "loss")
+        if perplexity:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=range(1, 10)))
+            axes.yaxis.set_major_formatter("{x:,.0f}")
+            axes.minorticks_off()
+        else:
+            axes.set_ylim(0, None)
+        axes.set_xlim(0, last * 1.02)
+        axes.grid(axis="y")
+        figure.legend(loc="outside upper center", ncols=min(3, len(runs)))
+    plt.close(figure)  # it is what the cell returns; left open, it would be shown twice
+    return figure
+
+
+def recipe_table(results: Iterable[Mapping]) -> Table:
+    """The perplexity that each change of the recipe comes to, in the order of the changes.
+
+    results: `recorded("wikitext2-recipe")`. Without one, a row says so.
+    """
+    head = ["recipe", "highest training loss", "validation perplexity"]
+    rows = [
+        [
+            ("" if number == 0 else "+ ") + row["change"],
+            f"{row['highest training loss']:.2f}",
+            row["ended"] or f"{math.exp(row['valid loss']):,.0f}",
+        ]
+        for result in results
+        for number, row in enumerate(result["rows"])
+    ]
+    return Table(head, rows or [["the original's", "", "not measured yet"]])
