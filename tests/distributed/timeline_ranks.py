@@ -64,13 +64,14 @@ def slept(name: str) -> list[list[tuple]]:
     Every rank sees the same.
     """
     pipeline, steps = asleep(name), []
-    ideal = simulate(pipeline.plan, SLEEP).idle_share
+    ideal = simulate(pipeline.plan, SLEEP)
     with record() as recording:
-        for _ in range(STEPS):
+        for number in range(STEPS):
             pipeline.step(*ids(pipeline.plan))
             line = recording.gather()
             steps.append(plain(line.actions))
-            if abs(line.idle_share - ideal) < TOLERANCE / 2:
+            work = {rank: 2**number * seconds for rank, seconds in ideal.work.items()}
+            if line.with_work(work).idle_share - ideal.idle_share < TOLERANCE / 2:
                 break
             for stage in pipeline.modules.values():
                 stage.seconds = tuple(2 * seconds for seconds in stage.seconds)

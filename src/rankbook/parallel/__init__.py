@@ -15,10 +15,14 @@ if TYPE_CHECKING:
         time_by_turns,
         time_ping_pong,
     )
+    from rankbook.parallel.calibration import measure_overheads
     from rankbook.parallel.clipping import clip_grad_norm
+    from rankbook.parallel.durations import Durations, Overheads
+    from rankbook.parallel.holding import SavedBytes, gaps, held, peak
     from rankbook.parallel.joining.recorder import record_join
     from rankbook.parallel.joining.running_mean import RunningMean
     from rankbook.parallel.joining.timeline import JoinEvent, JoinTimeline
+    from rankbook.parallel.mechanisms import MECHANISMS, Mechanism, why_wrong
     from rankbook.parallel.overlap import BackwardPass, OverlapRecorder
     from rankbook.parallel.pipeline import Pipeline
     from rankbook.parallel.plan import PipelinePlan
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from rankbook.parallel.recorder import record
     from rankbook.parallel.replicas import average_gradients
     from rankbook.parallel.schedules import Schedule, find_schedule, schedule_names
-    from rankbook.parallel.simulator import Durations, bubble, simulate, simulate_lists, sweep
+    from rankbook.parallel.simulator import bubble, simulate, simulate_lists, sweep
     from rankbook.parallel.sleeping import SleepingStage, sleeping_loss, sleeping_stages
     from rankbook.parallel.stages import cut, split_layers, stage_module, traced_modules
     from rankbook.parallel.timeline import Action, Timeline

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.simulator import Durations
+from rankbook.parallel.durations import Durations
 
 
 class SleepingStage(nn.Module):

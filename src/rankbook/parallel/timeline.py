@@ -1,6 +1,6 @@
 """What the ranks of a pipeline did, and when: recorded in a real run, or simulated."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,20 +32,33 @@ class Timeline:
     """The actions of all ranks during one step.
 
     actions: in any order; those of one rank must not overlap. clock_error: by how many seconds
-    clocks of different ranks may differ. Raises ValueError if nothing was computed.
+    clocks of different ranks may differ. work: for each rank, how many seconds its actions would
+    take if they cost nothing but their work; None, if nobody knows. Only a timeline with work can
+    say what is idle: an action that sleeps too long, or waits for a core, looks busy from outside.
+    Raises ValueError if nothing was computed.
     """
 
-    def __init__(self, actions: Iterable[Action], clock_error: float = 0.0):
+    def __init__(
+        self,
+        actions: Iterable[Action],
+        clock_error: float = 0.0,
+        work: Mapping[int, float] | None = None,
+    ):
         self.actions = sorted(actions, key=lambda action: action.start)
-        self.clock_error = clock_error
+        self.clock_error, self.work = clock_error, work
         if not any(action.kind in COMPUTE for action in self.actions):
             raise ValueError("the timeline is empty; record a step of a pipeline, or simulate one")
 
     def __repr__(self) -> str:
+        idle = "" if self.work is None else f", idle {self.idle_share:.1%}"
         return (
             f"<Timeline: {len(self.actions)} actions on {len(self.ranks)} ranks, "
-            f"{self.span:.4g} s, idle {self.idle_share:.1%}>"
+            f"{self.span:.4g} s{idle}>"
         )
+
+    def with_work(self, work: Mapping[int, float]) -> "Timeline":
+        """The same actions, held against `work`: for each rank, the seconds of its work alone."""
+        return Timeline(self.actions, self.clock_error, work)
 
     @cached_property
     def ranks(self) -> list[int]:
@@ -80,15 +93,20 @@ class Timeline:
 
     @cached_property
     def idle_shares(self) -> dict[int, float]:
-        """For each rank, the share of the span in which it did not compute."""
-        return {
-            rank: 1 - sum(action.end - action.start for action in mine) / self.span
-            for rank, mine in self._computed.items()
-        }
+        """For each rank, the share of the span that its work does not fill: 1 - work / span.
+
+        Raises ValueError if the work is not known.
+        """
+        if self.work is None:
+            raise ValueError(
+                "nobody said how much of the time was work; use with_work(...), "
+                "with the work of a simulated timeline, for one"
+            )
+        return {rank: 1 - self.work[rank] / self.span for rank in self.ranks}
 
     @property
     def idle_share(self) -> float:
-        """The share of all ranks' time in which nothing was computed: 1 - busy / (ranks x span)."""
+        """The share of all ranks' time that no work fills: 1 - work / (ranks x span)."""
         return sum(self.idle_shares.values()) / len(self.ranks)
 
     def in_flight(self, rank: int) -> int:

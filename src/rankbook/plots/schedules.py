@@ -37,8 +37,8 @@ def timelines(by_name: Mapping[str, Any], unit: str = "milliseconds") -> Figure:
 
     by_name: title to `rankbook.parallel.Timeline`. The number in a box is that of its microbatch,
     left out where there is no room; boxes of a rank's second stage stand a little lower than those
-    of its first. Behind the title stands the share of time that is idle. unit: "seconds",
-    "milliseconds" or "microseconds" for times in seconds; any other word names the unit that the
+    of its first. Behind the title stands the share of time that is idle, if the timeline's work is
+    known. unit: "seconds", "milliseconds" or "microseconds" for times in seconds; any other word names the unit that the
     times are in. Raises ValueError without a timeline.
     """
     if not by_name:
@@ -60,14 +60,18 @@ def timelines(by_name: Mapping[str, Any], unit: str = "milliseconds") -> Figure:
         )
         for below, (title, each) in zip(axes[:, 0], by_name.items(), strict=True):
             _rows(below, each, scale, longest)
-            name = f"{title}: " if title else ""
-            below.set_title(f"{name}{each.idle_share:.1%} idle", loc="left", size=9.5)
+            below.set_title(_title(title, each), loc="left", size=9.5)
         axes[-1, 0].set(xlabel=unit, xlim=(0, longest * 1.005))
         kinds = {action.kind for each in by_name.values() for action in each.actions}
         patches = [Patch(color=c, label=name) for k, (c, name) in KINDS.items() if k in kinds]
         figure.legend(handles=patches, loc="outside upper left", ncols=3, fontsize=8.5,
                       handlelength=1.1, columnspacing=1.2)  # fmt: skip
     return figure
+
+
+def _title(title: str, timeline: Any) -> str:
+    idle = "" if timeline.work is None else f"{timeline.idle_share:.1%} idle"
+    return ": ".join(filter(None, (title, idle)))
 
 
 def _stages(timeline: Any) -> dict[int, list[int]]:

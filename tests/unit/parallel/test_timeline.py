@@ -39,13 +39,22 @@ def test_a_timeline_by_hand():
     line = Timeline(two_ranks())
     assert line.ranks == [0, 1]
     assert (line.start, line.span) == (5.0, 8.0)  # the wait does not count
-    assert line.idle_shares == {0: 1 - 6 / 8, 1: 1 - 3 / 8}
-    assert line.idle_share == 1 - 9 / 16
     assert line.order(0) == ["0F0", "0F1", "0B0", "0B1"]
     assert line.order(1) == ["1F0", "1I0", "1W0"]
     assert line.seconds("F") == [1.0, 1.0, 1.0] and line.seconds("wait") == [3.0]
-    assert repr(line) == "<Timeline: 8 actions on 2 ranks, 8 s, idle 43.8%>"
+    assert repr(line) == "<Timeline: 8 actions on 2 ranks, 8 s>"
     assert pickle.loads(pickle.dumps(line)).actions == line.actions
+
+
+def test_idle_is_what_the_work_does_not_fill():
+    line = Timeline(two_ranks(), clock_error=0.5)
+    with pytest.raises(ValueError, match="nobody said how much of the time was work; use with_w"):
+        line.idle_share
+    # the actions took 6 and 3 seconds: what they took longer than their work is idle, too
+    given = line.with_work({0: 4.0, 1: 2.0})
+    assert given.idle_shares == {0: 1 - 4 / 8, 1: 1 - 2 / 8} and given.idle_share == 1 - 6 / 16
+    assert given.actions == line.actions and given.clock_error == 0.5
+    assert repr(given) == "<Timeline: 8 actions on 2 ranks, 8 s, idle 62.5%>"
 
 
 def test_activations_in_flight():

@@ -22,7 +22,9 @@ def line(rows: list[tuple], start: float = 5.0, span: float = 0.010) -> SimpleNa
         for r, s, k, m, a, b in rows
     ]
     ranks = sorted({row[0] for row in rows})
-    return SimpleNamespace(actions=actions, ranks=ranks, start=start, span=span, idle_share=0.25)
+    return SimpleNamespace(
+        actions=actions, ranks=ranks, start=start, span=span, idle_share=0.25, work={}
+    )
 
 
 def two_ranks() -> SimpleNamespace:

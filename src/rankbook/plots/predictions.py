@@ -1,0 +1,82 @@
+"""Pipelines as predicted: beside what was recorded, and at sizes that no laptop has."""
+
+from collections.abc import Iterable, Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from rankbook.plots.theme import QUIET, color, style
+
+WIDTH = 5.4  # inches
+
+
+def predictions(rows: Iterable[Mapping], tolerance: float = 0.05) -> Figure:
+    """Draw how long a step takes of each schedule: its work, as predicted, and as recorded.
+
+    rows: {"schedule", "work", "bare", "predicted", "recorded"}, in seconds: of one rank's work; of
+    the step as predicted without overheads, with them, and as recorded. The mark of a prediction
+    is as wide as `tolerance` of it, to both sides. Raises ValueError without rows.
+    """
+    rows = list(rows)
+    if not rows:
+        raise ValueError("predictions: no rows; record a schedule and predict it first")
+    with style():
+        figure, axes = plt.subplots(figsize=(WIDTH, 0.36 * len(rows) + 1.1), layout="constrained")
+        for line, row in enumerate(rows):
+            work, bare, predicted, recorded = (
+                row[name] * 1e3 for name in ("work", "bare", "predicted", "recorded")
+            )
+            first = line == 0
+            axes.barh(line, recorded, 0.72, color="#dfe4e9", label="recorded" * first)
+            axes.barh(line, work, 0.72, color=color(0), label="work of a rank" * first)
+            axes.plot([bare] * 2, [line - 0.36, line + 0.36], color=color(1), lw=2.2, ls=(0, (1, 1)),
+                      label="predicted without overheads" * first)  # fmt: skip
+            axes.barh(line, 2 * tolerance * predicted, 0.26, left=(1 - tolerance) * predicted,
+                      color=color(2), label=f"predicted ± {tolerance:.0%}" * first)  # fmt: skip
+            axes.text(recorded * 1.07, line, f"{predicted / recorded - 1:+.1%}", va="center",
+                      size=8, color=QUIET)  # fmt: skip
+        axes.set(yticks=range(len(rows)), yticklabels=[row["schedule"] for row in rows])
+        axes.set(xlabel="milliseconds a step", ylim=(len(rows) - 0.4, -0.6))
+        axes.set_xlim(0, 1.2e3 * max(row["recorded"] for row in rows))
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper left", ncols=2, fontsize=8.5)
+    return figure
+
+
+def idle_by_ranks(cases: Mapping[str, Iterable[Mapping]], assumed: str = "") -> Figure:
+    """Draw the idle share against the number of ranks, a panel for each case.
+
+    cases: what is assumed in a case, to its rows of `rankbook.parallel.sweep`. assumed: what holds
+    in all of them; both are written into the picture. Of lines that coincide, the thinner one lies
+    on top. Raises ValueError without rows.
+    """
+    cases = {title: list(rows) for title, rows in cases.items()}
+    if not cases or not all(cases.values()):
+        raise ValueError("idle_by_ranks: no rows; let sweep simulate plans that can run")
+    names = list(dict.fromkeys(row["schedule"] for rows in cases.values() for row in rows))
+    with style():
+        figure, panels = plt.subplots(
+            len(cases), 1, figsize=(WIDTH, 1.75 * len(cases) + 1.1), sharex=True, sharey=True,
+            squeeze=False, layout="constrained",
+        )  # fmt: skip
+        for axes, (title, rows) in zip(panels[:, 0], cases.items(), strict=True):
+            for i, name in enumerate(names):
+                points = sorted((r["ranks"], r["idle"]) for r in rows if r["schedule"] == name)
+                x, y = zip(*points, strict=True) if points else ((), ())
+                axes.plot(x, y, color=color(i), lw=5.5 * 0.75**i, marker="o", ms=3, label=name)
+            axes.set_title(title, loc="left", size=9)
+            axes.grid(True)
+        counts = sorted({row["ranks"] for rows in cases.values() for row in rows})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(counts, [str(count) for count in counts])
+        axes.minorticks_off()
+        axes.set(xlabel="ranks", ylim=(0, None))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        figure.supylabel("idle share, 1 - work / span", size=9)
+        if assumed:
+            panels[0, 0].annotate(assumed, (0, 1.22), xycoords="axes fraction", size=8,
+                                  color=QUIET, va="bottom", annotation_clip=False)  # fmt: skip
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize=8.5)
+    return figure
