@@ -9,8 +9,8 @@ import time
 import torch
 from torch import nn
 
-from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.durations import Durations
+from rankbook.parallel.plan import PipelinePlan
 
 
 class SleepingStage(nn.Module):

@@ -30,7 +30,7 @@ def predictions(rows: Iterable[Mapping], tolerance: float = 0.05) -> Figure:
             first = line == 0
             axes.barh(line, recorded, 0.72, color="#dfe4e9", label="recorded" * first)
             axes.barh(line, work, 0.72, color=color(0), label="work of a rank" * first)
-            axes.plot([bare] * 2, [line - 0.36, line + 0.36], color=color(1), lw=2.2, ls=(0, (1, 1)),
+            axes.plot([bare] * 2, [line - 0.36, line + 0.36], color=color(1), lw=2.2, ls=":",
                       label="predicted without overheads" * first)  # fmt: skip
             axes.barh(line, 2 * tolerance * predicted, 0.26, left=(1 - tolerance) * predicted,
                       color=color(2), label=f"predicted ± {tolerance:.0%}" * first)  # fmt: skip

@@ -38,8 +38,8 @@ def timelines(by_name: Mapping[str, Any], unit: str = "milliseconds") -> Figure:
     by_name: title to `rankbook.parallel.Timeline`. The number in a box is that of its microbatch,
     left out where there is no room; boxes of a rank's second stage stand a little lower than those
     of its first. Behind the title stands the share of time that is idle, if the timeline's work is
-    known. unit: "seconds", "milliseconds" or "microseconds" for times in seconds; any other word names the unit that the
-    times are in. Raises ValueError without a timeline.
+    known. unit: "seconds", "milliseconds" or "microseconds" for times in seconds; any other word
+    names the unit that the times are in. Raises ValueError without a timeline.
     """
     if not by_name:
         raise ValueError("timelines: there is none to draw; give it {title: timeline}")

@@ -49,7 +49,7 @@ def test_a_timeline_by_hand():
 def test_idle_is_what_the_work_does_not_fill():
     line = Timeline(two_ranks(), clock_error=0.5)
     with pytest.raises(ValueError, match="nobody said how much of the time was work; use with_w"):
-        line.idle_share
+        _ = line.idle_share
     # the actions took 6 and 3 seconds: what they took longer than their work is idle, too
     given = line.with_work({0: 4.0, 1: 2.0})
     assert given.idle_shares == {0: 1 - 4 / 8, 1: 1 - 2 / 8} and given.idle_share == 1 - 6 / 16
