@@ -1,5 +1,6 @@
-"""What the ranks of test_wrappings.py do: try every wrapping under every schedule."""
+"""What the ranks of test_wrappings.py do: try wrappings under schedules, and break some."""
 
+import importlib
 import time
 from pathlib import Path
 from unittest.mock import patch
@@ -7,25 +8,21 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.parallel import WRAPPINGS, schedule_names, try_wrapping, wrapping_trials
+from rankbook.parallel import try_wrapping, wrapping_trials
 from rankbook.parallel.wrappings import Wrapping
 
 
-def try_all() -> list[dict]:
-    """All 49 outcomes, one after the other in the same processes, as plain values."""
-    return [vars(try_wrapping(s, w)) for s in schedule_names() for w in WRAPPINGS]
-
-
-def two_microbatches() -> dict:
-    """The one schedule under which DDP is right, with as few microbatches as it can have."""
-    return vars(try_wrapping("1f1b", "DDP", microbatches=2))
+def try_all(trials: list[tuple[str, str, int]]) -> list[dict]:
+    """The outcomes of `trials` (schedule, wrapping, microbatches), as plain values."""
+    return [vars(try_wrapping(*trial)) for trial in trials]
 
 
 def raise_on_one() -> dict:
     """A wrapping that raises on one rank only, while the others wait for it; then one that works.
 
-    With the seconds that the first trial took.
+    With the seconds that the first trial took, and one that this torch does not have.
     """
+    absent = Wrapping("absent", lambda module, mesh: importlib.import_module("torch.absent"))
     broken_on_one = Wrapping(
         "broken on one", lambda module, mesh: _Broken() if dist.get_rank() == 1 else module
     )
@@ -34,7 +31,9 @@ def raise_on_one() -> dict:
         broken = try_wrapping("1f1b", broken_on_one.name)
     seconds = time.monotonic() - start
     after = vars(try_wrapping("1f1b", "fully_shard"))
-    return {"broken": vars(broken), "seconds": seconds, "after": after}
+    with patch.object(wrapping_trials, "find_wrapping", lambda name: absent):
+        without = vars(try_wrapping("1f1b", absent.name))
+    return {"broken": vars(broken), "seconds": seconds, "after": after, "absent": without}
 
 
 def open_files() -> list[int]:

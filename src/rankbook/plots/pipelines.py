@@ -1,55 +1,161 @@
 """Which wrappings are right in which pipelines, as they were measured."""
 
-import math
+import re
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rankbook.plots.theme import COLORS, ink_on, style
+from rankbook.plots.tables import Table
+from rankbook.plots.theme import COLORS, INK, ink_on, style
 
-# the words tell the three apart without the colours
-GROUND = {"right": "#cfe3d3", "raises": COLORS[1], "SILENTLY WRONG": COLORS[3]}
+# from light to dark also in grey; the words tell them apart without any of it
+GROUND = {
+    "right": "#cfe3d3",
+    "cannot run": "#ffffff",
+    "raises": COLORS[1],
+    "SILENTLY WRONG": COLORS[3],
+}
+VISIBLE = 1e-3  # a smaller error of the gradient is not worth a percentage
+ALIKE = 0.01  # an error that differs by less between two versions of torch has not changed
+# two lines, so that the figure is narrow enough to be read on a page
+BROKEN = {"interleaved1f1b": "interleaved\n1f1b", "interleavedzb": "interleaved\nzb"}
 
 
 def wrapping_table(outcomes: Iterable) -> Figure:
     """Draw one row a wrapping, one column a schedule, in the order in which they come.
 
-    outcomes: `rankbook.parallel.Outcome`, or mappings of the same fields. The percentage is the
-    error of the gradient, of its norm. Trials that were not made stay empty. Raises ValueError
-    without outcomes.
+    outcomes: `rankbook.parallel.Outcome`, or mappings of the same fields. A cell is cut where its
+    verdict depends on the number of microbatches, which is named then. A percentage is the error
+    of the gradient, of its norm, in the worst step. Trials that were not made stay empty. Raises
+    ValueError without outcomes.
     """
     found = [outcome if isinstance(outcome, Mapping) else vars(outcome) for outcome in outcomes]
     if not found:
         raise ValueError("wrapping_table: no outcomes; give it what try_wrapping returned")
-    schedules = list(dict.fromkeys(outcome["schedule"] for outcome in found))
-    wrappings = list(dict.fromkeys(outcome["wrapping"] for outcome in found))
+    schedules, wrappings, counts = (
+        list(dict.fromkeys(outcome[key] for outcome in found))
+        for key in ("schedule", "wrapping", "microbatches")
+    )
+    height = 0.47 if len(counts) > 1 else 0.4
     with style():
-        size = 1.75 + 0.98 * len(schedules), 0.5 + 0.5 * len(wrappings)
+        size = 1.3 + 0.79 * len(schedules), 0.6 + height * len(wrappings)
         figure, axes = plt.subplots(figsize=size, layout="constrained")
         axes.set(xlim=(0, len(schedules)), ylim=(len(wrappings), 0))
-        axes.set_xticks([i + 0.5 for i in range(len(schedules))], schedules)
-        axes.set_yticks([i + 0.5 for i in range(len(wrappings))], wrappings)
+        names = [BROKEN.get(name, name) for name in schedules]
+        axes.set_xticks([i + 0.5 for i in range(len(schedules))], names)
+        lines = [re.sub(r" (?=each|after|find|static)", "\n", name) for name in wrappings]
+        axes.set_yticks([i + 0.5 for i in range(len(wrappings))], lines)
+        axes.tick_params(length=0, labelsize=8)
         axes.xaxis.tick_top()
-        axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        for outcome in found:
-            x, y = schedules.index(outcome["schedule"]), wrappings.index(outcome["wrapping"])
-            ground = GROUND[outcome["verdict"]]
-            box = plt.Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, color=ground, lw=0)
-            axes.add_patch(box)
-            center = {"ha": "center", "va": "center", "color": ink_on(ground), "size": 7.5}
-            axes.text(x + 0.5, y + 0.5, _words(outcome), **center)
+        for y, wrapping in enumerate(wrappings):
+            for x, schedule in enumerate(schedules):
+                asked = {"schedule": schedule, "wrapping": wrapping}
+                _cell(axes, x, y, [o for o in found if asked.items() <= o.items()])
     return figure
 
 
-def _words(outcome: Mapping) -> str:
-    error = outcome["error"]
-    wrong = not math.isnan(error) and error > 1e-3
-    off = f"{error:.0%} off" if wrong else ""
-    if outcome["verdict"] == "right":
-        return "right"
-    if outcome["verdict"] == "raises":
-        return f"{off}, then\nraises" if wrong else f"raises\nin step {outcome['step']}"
-    missing = f"\n{outcome['missing']} missing" if outcome["missing"] else ""
-    return f"WRONG\n{off}{missing}"
+def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
+    """One box for each verdict, as high as it has numbers of microbatches."""
+    parts = [list(group) for _, group in groupby(outcomes, key=_kind)]
+    top = y + 0.04
+    for part in parts:
+        height = 0.92 * len(part) / len(outcomes)
+        ground = GROUND[part[0]["verdict"]]
+        edge = {"edgecolor": INK, "lw": 0.4}
+        box = plt.Rectangle((x + 0.02, top), 0.96, height, facecolor=ground, **edge)
+        axes.add_patch(box)
+        counts = ", ".join(str(outcome["microbatches"]) for outcome in part)
+        words = f"{counts}: {_short(part)}" if len(parts) > 1 else _long(part)
+        center = {"ha": "center", "va": "center", "color": ink_on(ground)}
+        axes.text(x + 0.5, top + height / 2, words, size=6.5 if len(parts) > 1 else 7.5, **center)
+        top += height
+
+
+def _kind(outcome: Mapping) -> tuple[str, bool, int]:
+    return outcome["verdict"], _worst(outcome) > VISIBLE, outcome["missing"]
+
+
+def _worst(outcome: Mapping) -> float:
+    return max(outcome["errors"], default=0.0)
+
+
+def _percent(outcomes: Iterable[Mapping]) -> str:
+    """The errors of several numbers of microbatches: "47%", or "45-56%"; "" for none."""
+    found = sorted(_worst(outcome) for outcome in outcomes)
+    low, high = f"{found[0]:.0%}", f"{found[-1]:.0%}"
+    if found[-1] <= VISIBLE:
+        return ""
+    return low if low == high else f"{low[:-1]}–{high}"
+
+
+def _long(outcomes: list[Mapping]) -> str:
+    """What a whole cell says."""
+    verdict, wrong, missing = _kind(outcomes[0])
+    if verdict == "raises":
+        step = outcomes[0]["step"]
+        return f"{_percent(outcomes)} off,\nthen raises" if wrong else f"raises\nin step {step}"
+    if verdict != "SILENTLY WRONG":
+        return verdict
+    return f"WRONG\n{_percent(outcomes)}" + f"\n{missing} missing" * bool(missing)
+
+
+def _short(outcomes: list[Mapping]) -> str:
+    """What a part of a cell says, after its numbers of microbatches: on one line."""
+    verdict, wrong, _ = _kind(outcomes[0])
+    if verdict == "raises":
+        return "off, raises" if wrong else "raises"
+    return f"WRONG {_percent(outcomes)}" if verdict == "SILENTLY WRONG" else verdict
+
+
+def wrapping_changes(results: Iterable[Mapping]) -> Table:
+    """The trials that did not come out the same with every version of torch, from old to new.
+
+    results: `recorded("wrappings")`. Errors of the gradient that differ by less than a hundredth
+    are the same. Without a difference, a row that says so; with one result, too.
+    """
+    by_version = {r["libraries"]["torch"].partition("+")[0]: r["rows"] for r in results}
+    versions = sorted(by_version, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
+    tried = {version: {_trial(row): row for row in by_version[version]} for version in versions}
+    rows = []
+    for trial in dict.fromkeys(trial for version in versions for trial in tried[version]):
+        found = [tried[version].get(trial) for version in versions]
+        if any(_differ(found[0], other) for other in found[1:]):
+            schedule, wrapping, count = trial
+            rows.append([wrapping, schedule, f"{count}", *(_said(row) for row in found)])
+    if not rows:
+        nothing = "the same with " + ", ".join(versions) if versions else "not measured yet"
+        return Table(["torch"], [[nothing]])
+    return Table(["wrapping", "schedule", "microbatches", *(f"torch {v}" for v in versions)], rows)
+
+
+def _trial(row: Mapping) -> tuple[str, str, int]:
+    return row["schedule"], row["wrapping"], row["microbatches"]
+
+
+def _differ(one: Mapping | None, other: Mapping | None) -> bool:
+    if one is None or other is None:
+        return one is not other
+    same = all(one[key] == other[key] for key in ("verdict", "missing", "step"))
+    kinds = [row["message"].partition(":")[0] for row in (one, other)]
+    if not same or kinds[0] != kinds[1] or len(one["errors"]) != len(other["errors"]):
+        return True
+    pairs = zip(one["errors"], other["errors"], strict=True)
+    return any(abs(a - b) > ALIKE for a, b in pairs)
+
+
+def _said(row: Mapping | None) -> str:
+    """A cell of the table of changes: the verdict, the error of each step, what was raised."""
+    if row is None:
+        return "not tried"
+    wrong = _worst(row) > VISIBLE
+    parts = [row["verdict"], ", ".join(f"{e:.0%}" for e in row["errors"]) if wrong else ""]
+    if row["missing"]:
+        parts.append(f"{row['missing']} missing")
+    if row["message"]:
+        step = f"in step {row['step']}: " if row["step"] else ""
+        parts.append(step + row["message"])
+    return "; ".join(filter(None, parts))

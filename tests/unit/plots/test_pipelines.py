@@ -1,6 +1,6 @@
-"""What the benchmark of wrappings measured, as a table."""
+"""What the benchmark of wrappings measured, as a figure and a table of what changed."""
 
-import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -11,21 +11,26 @@ from rankbook.plots.pipelines import GROUND
 from tests.unit.plots.drawn import texts_outside
 
 
-def outcome(schedule, wrapping, verdict, error=1e-7, missing=0, step=0):
+def outcome(schedule, wrapping, verdict, *errors, count=4, missing=0, step=0, message=""):
     return SimpleNamespace(
-        schedule=schedule, wrapping=wrapping, verdict=verdict, error=error, missing=missing,
-        step=step, message="",
+        schedule=schedule, wrapping=wrapping, microbatches=count, verdict=verdict, errors=errors,
+        missing=missing, step=step, message=message,
     )  # fmt: skip
 
 
 FOUND = [
-    outcome("gpipe", "fully_shard", "right"),
-    outcome("zbv", "fully_shard", "SILENTLY WRONG", 0.506, missing=24),
-    outcome("gpipe", "DDP", "raises", step=2),
+    outcome("gpipe", "fully_shard", "right", 4e-7, 1e-7),
+    outcome("zbv", "fully_shard", "SILENTLY WRONG", 0.1, 0.506, missing=24),
+    outcome("gpipe", "DDP", "raises", 1e-7, step=2),
     outcome("zbv", "DDP", "raises", 0.57, step=2),
-    outcome("gpipe", "DDP static_graph", "SILENTLY WRONG", 0.4),
-    outcome("zbv", "DDP static_graph", "raises", math.nan, step=1),
+    outcome("gpipe", "DDP static_graph", "SILENTLY WRONG", 0.4, 0.1),
+    outcome("zbv", "DDP static_graph", "raises", step=1),
 ]
+
+
+def shown(figure):
+    (axes,) = figure.axes
+    return [text.get_text() for text in axes.texts]
 
 
 @pytest.mark.parametrize("form", [lambda o: o, vars], ids=["objects", "mappings"])
@@ -34,22 +39,77 @@ def test_wrapping_table(form):
     (axes,) = figure.axes
     assert [t.get_text() for t in axes.get_xticklabels()] == ["gpipe", "zbv"]
     assert [t.get_text() for t in axes.get_yticklabels()] == [
-        *("fully_shard", "DDP", "DDP static_graph")
+        *("fully_shard", "DDP", "DDP\nstatic_graph")
     ]
-    shown = {t.get_position(): t.get_text() for t in axes.texts}
-    assert shown == {
-        (0.5, 0.5): "right",
-        (1.5, 0.5): "WRONG\n51% off\n24 missing",
-        (0.5, 1.5): "raises\nin step 2",
-        (1.5, 1.5): "57% off, then\nraises",
-        (0.5, 2.5): "WRONG\n40% off",
-        (1.5, 2.5): "raises\nin step 1",
-    }
+    assert shown(figure) == [
+        "right",
+        "WRONG\n51%\n24 missing",
+        "raises\nin step 2",
+        "57% off,\nthen raises",
+        "WRONG\n40%",
+        "raises\nin step 1",
+    ]
     colors = [to_hex(patch.get_facecolor()) for patch in axes.patches]
     assert colors == [GROUND[o.verdict] for o in FOUND]
     assert texts_outside(figure) == []
 
 
+def test_a_cell_is_cut_only_where_the_number_of_microbatches_matters():
+    figure = plots.wrapping_table(
+        [
+            outcome("dualpipev", "DDP", "cannot run", count=2),
+            outcome("dualpipev", "DDP", "raises", 0.33, step=2, count=4),
+            outcome("dualpipev", "DDP", "SILENTLY WRONG", 0.38, 0.1, count=8),
+            outcome("1f1b", "DDP", "raises", step=2, count=2),
+            outcome("1f1b", "DDP", "right", 1e-7, count=4),
+            outcome("1f1b", "DDP", "right", 2e-7, count=8),
+            outcome("dualpipev", "DDP static_graph", "SILENTLY WRONG", 0.45, count=2),
+            outcome("dualpipev", "DDP static_graph", "SILENTLY WRONG", 0.57, count=8),
+        ]
+    )
+    assert shown(figure) == [
+        *("2: cannot run", "4: off, raises", "8: WRONG 38%", "2: raises", "4, 8: right"),
+        "WRONG\n45–57%",
+    ]
+    heights = [round(patch.get_height(), 2) for patch in figure.axes[0].patches]
+    assert heights == [0.31, 0.31, 0.31, 0.31, 0.61, 0.92]
+
+
+def test_the_grounds_differ_in_grey():
+    grey = [
+        sum(w * int(ground[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5)))
+        for ground in GROUND.values()
+    ]
+    ordered = sorted(grey)
+    assert all(b - a > 25 for a, b in pairwise(ordered)), grey
+
+
 def test_wrapping_table_without_outcomes():
     with pytest.raises(ValueError, match="no outcomes"):
         plots.wrapping_table([])
+
+
+def result(version, *outcomes):
+    return {"libraries": {"torch": version}, "rows": [vars(o) for o in outcomes]}
+
+
+def test_what_changed_from_version_to_version():
+    same = outcome("zbv", "DDP", "SILENTLY WRONG", 0.57, 0.5)
+    nearly = outcome("zbv", "DDP", "SILENTLY WRONG", 0.572, 0.501)
+    worse = outcome("zbv", "DDP", "SILENTLY WRONG", 0.57, 0.6)
+    fails = outcome("zbv", "DDP", "raises", 0.57, step=2, message="RuntimeError: no")
+    none = outcome("zbv", "DDP", "cannot run", message="ImportError: no DDP")
+    other = outcome("gpipe", "DDP", "right", 1e-7)
+    table = plots.wrapping_changes([result("2.13.0+cpu", same), result("2.9.1", nearly)])
+    assert table.rows == [["the same with 2.9.1, 2.13.0"]]
+    results = [result("2.13.0", fails, other), result("2.9.0", none, other), result("2.12.0", same)]
+    table = plots.wrapping_changes(results)
+    assert table.head[3:] == ["torch 2.9.0", "torch 2.12.0", "torch 2.13.0"]
+    first, second = table.rows
+    assert first == [
+        *("DDP", "zbv", "4", "cannot run; ImportError: no DDP", "SILENTLY WRONG; 57%, 50%"),
+        "raises; 57%; in step 2: RuntimeError: no",
+    ]
+    assert second == ["DDP", "gpipe", "4", "right", "not tried", "right"]
+    assert len(plots.wrapping_changes([result("2.9.0", same), result("2.10.0", worse)]).rows) == 1
+    assert plots.wrapping_changes([]).rows == [["not measured yet"]]
