@@ -104,11 +104,12 @@ def _long(outcomes: list[Mapping]) -> str:
 
 
 def _short(outcomes: list[Mapping]) -> str:
-    """What a part of a cell says, after its numbers of microbatches: on one line."""
+    """What a part of a cell says, after its numbers of microbatches; one number has one line."""
     verdict, wrong, _ = _kind(outcomes[0])
     if verdict == "raises":
         return "off, raises" if wrong else "raises"
-    return f"WRONG {_percent(outcomes)}" if verdict == "SILENTLY WRONG" else verdict
+    space = "\n" if len(outcomes) > 1 else " "
+    return f"WRONG{space}{_percent(outcomes)}" if verdict == "SILENTLY WRONG" else verdict
 
 
 def wrapping_changes(results: Iterable[Mapping]) -> Table:

@@ -75,6 +75,19 @@ def test_a_cell_is_cut_only_where_the_number_of_microbatches_matters():
     assert heights == [0.31, 0.31, 0.31, 0.31, 0.61, 0.92]
 
 
+def test_every_word_of_the_recorded_matrix_lies_in_its_box():
+    (rows,) = (r["rows"] for r in plots.recorded("wrappings") if "2.13" in r["libraries"]["torch"])
+    figure = plots.wrapping_table(rows)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert len(axes.texts) == len(axes.patches) > 49  # some cells are cut
+    for text, box in zip(axes.texts, axes.patches, strict=True):
+        words, around = text.get_window_extent(), box.get_window_extent()
+        assert around.x0 < words.x0 and words.x1 < around.x1, text.get_text()
+        assert around.y0 < words.y0 and words.y1 < around.y1, text.get_text()
+    assert figure.get_size_inches()[0] < 7  # as wide as a page can show it
+
+
 def test_the_grounds_differ_in_grey():
     grey = [
         sum(w * int(ground[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5)))
