@@ -1,4 +1,4 @@
-"""What the ranks of test_pipe_ddp_chapter.py do: the failures of chapter 22, on a small model."""
+"""What the ranks of test_pipe_ddp_chapter.py do: the failures of page 26, on a small model."""
 
 import torch
 import torch.distributed as dist

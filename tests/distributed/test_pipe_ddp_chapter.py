@@ -1,4 +1,4 @@
-"""Chapter 22 names these failures; measured with torch 2.13. If one goes, the chapter changes.
+"""Page 26 shows these failures; measured with torch 2.13. If one goes, the page changes.
 
 What each wrapping does under each schedule is in test_wrappings.py.
 """

@@ -1,0 +1,140 @@
+"""The removed tutorial on Pipe and DDP: its own listing beside what page 26 says of it.
+
+The page's cells are run from its file, the listing from the original's text: its batches, the sum
+and division of its evaluation, and the numbers of its log.
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.originals.listing import ORIGINALS, listing
+
+TEXT = "1-pipe-ddp-wikitext2.md"
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "26_pipe_ddp.ipynb"
+WORDS = 50  # of the vocabulary here: the arithmetic is the same for any
+BATCHIFY = "    def batchify", "        return data.to(device)"
+GET_BATCH = "    bptt = 35", "        return data.t(), target"
+EVALUATE = "    def evaluate", "        return total_loss"
+
+
+def original(device: str = "cpu") -> dict:
+    """The functions of the listing, on the CPU: a GPU is named in one place."""
+    names: dict = {"torch": torch, "device": device, "vocab": range(WORDS)}
+    names["criterion"] = torch.nn.CrossEntropyLoss()
+    for part in (BATCHIFY, GET_BATCH, EVALUATE):
+        text = dedent(listing(TEXT, *part)).replace("targets.cuda(2 * rank + 1)", "targets")
+        exec(text, names)
+    return names
+
+
+def page(*cells: str) -> dict:
+    """What these cells of the page define; without a rank, and without the corpus."""
+    sources = {c["id"]: "".join(c["source"]) for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
+    text = torch.arange(1000) % WORDS
+    corpus = SimpleNamespace(vocab=range(WORDS), train=text, valid=text)
+    names = {"torch": torch, "F": functional, "math": math, "corpus": corpus, "replica": 0}
+    for cell in cells:
+        source = sources[cell].removeprefix("%%ranks\n")
+        source = source.replace("from rankbook.data import wikitext2", "wikitext2 = lambda: corpus")
+        exec(source, names)
+    return names
+
+
+class Model:
+    """What `Pipe` was to `evaluate`: tokens (batch, length) to logits, the batch first."""
+
+    def __init__(self, predict):
+        self.predict = predict
+
+    def eval(self) -> None: ...
+
+    def __call__(self, tokens: torch.Tensor):
+        logits = self.predict(tokens)
+        return SimpleNamespace(local_value=lambda: logits)
+
+
+def knows_nothing(tokens: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(*tokens.shape, WORDS)
+
+
+def knows_what_follows(tokens: torch.Tensor) -> torch.Tensor:
+    """For a text that counts: 50 nats for the next number, and 0 for all others."""
+    return 50.0 * functional.one_hot((tokens + 1) % WORDS, WORDS)
+
+
+def test_the_page_lays_the_text_out_as_the_listing_does():
+    its, ours = original(), page("data")
+    text = torch.arange(1234)
+    columns = its["batchify"](text, 10, rank=0, world_size=2)
+    assert torch.equal(ours["batchify"](text, 10), columns.T)
+    tokens, _ = its["get_batch"](columns, 35)
+    assert torch.equal(ours["get_batch"](columns.T, 35)[0], tokens)
+    last = len(columns) - 10  # a shorter window
+    assert torch.equal(ours["get_batch"](columns.T, last)[0], its["get_batch"](columns, last)[0])
+
+
+@pytest.mark.parametrize("start", [0, 35, 95])
+def test_the_re_created_batch_is_the_listing_s(start):
+    columns = torch.randint(WORDS, (100, 20), generator=torch.Generator().manual_seed(0))
+    its = original()["get_batch"](columns, start)
+    ours = page("claim-order")["original_batch"](columns, start)
+    assert all(torch.equal(a, b) for a, b in zip(its, ours, strict=True))
+
+
+def test_a_perfect_model_is_as_good_as_none_to_the_listing():
+    its = original()
+    columns = its["batchify"](torch.arange(20_000) % WORDS, 10, 0, 2)
+    # 348 of a batch's 350 predictions are compared with another token's target; as the text
+    # counts to 50 again and again, some of those hold the right number by chance
+    tokens, targets = its["get_batch"](columns, 0)
+    logits = knows_what_follows(tokens).view(-1, WORDS)
+    assert its["criterion"](logits, targets) > math.log(WORDS)
+    in_order = columns[1:36].T.flatten()
+    assert its["criterion"](logits, in_order) < 1e-6
+    perfect = its["evaluate"](Model(knows_what_follows), columns)
+    assert perfect > its["evaluate"](Model(knows_nothing), columns)
+
+
+@pytest.mark.parametrize("name", ["VALID", "TEST"])
+def test_the_re_created_evaluation_prints_what_the_listing_prints(name):
+    ours = page("claim-evaluation")
+    tokens = ours[name]
+    its = original()
+    columns = its["batchify"](torch.zeros(tokens, dtype=torch.int64), 10, 0, 2)
+    printed = its["evaluate"](Model(knows_nothing), columns)
+    # both add up the same 50 losses, which are float32
+    assert printed == pytest.approx(ours["as_printed"](math.log(WORDS), tokens), rel=1e-6)
+
+
+def test_the_log_says_what_the_page_quotes():
+    text = listing(TEXT, "[RANK 0]: | epoch   1", "脚本的总运行时间")
+    ours = page("claim-evaluation", "claim-lr")
+    valid = re.findall(r"RANK 0.*valid loss +([\d.]+)", text)
+    test = re.findall(r"RANK 0.*test loss +([\d.]+) \| test ppl +([\d.]+)", text)
+    assert [float(x) for x in [*valid, test[0][0]]] == [loss for _, loss, _ in ours["log"]]
+    assert test[0][1] == "1.39"
+    logged = re.findall(r"RANK 0.*batches.* loss +([\d.]+) \|", text)
+    assert [float(x) for x in logged] == ours["logged"]
+
+
+def test_the_recipe_that_the_page_s_table_names():
+    path = ORIGINALS / TEXT
+    if not path.exists():
+        pytest.skip(f"the original's text {TEXT} is not beside this checkout")
+    text = path.read_text("utf-8")
+    for line in (
+        "dropout = 0.2", "lr = 5.0", "StepLR(optimizer, 1.0, gamma=0.95)", "min(50 * bptt,",
+        "epochs = 3", "best_model = model", "chunks = 8", "nn.Sequential(*tmp_list)",
+        "clip_grad_norm_(model.parameters(), 0.5)",
+        "TransformerEncoderLayer(emsize, nhead, nhid, dropout)",
+    ):  # fmt: skip
+        assert line in text, line
+    assert "mask" not in text
