@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from rankbook.models import token_loss
 from tests.originals.listing import ORIGINALS, listing
 
 TEXT = "1-pipe-ddp-wikitext2.md"
@@ -40,7 +41,8 @@ def page(*cells: str) -> dict:
     sources = {c["id"]: "".join(c["source"]) for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
     text = torch.arange(1000) % WORDS
     corpus = SimpleNamespace(vocab=range(WORDS), train=text, valid=text)
-    names = {"torch": torch, "F": functional, "math": math, "corpus": corpus, "replica": 0}
+    names: dict = {"torch": torch, "math": math, "token_loss": token_loss}
+    names |= {"corpus": corpus, "replica": 0}
     for cell in cells:
         source = sources[cell].removeprefix("%%ranks\n")
         source = source.replace("from rankbook.data import wikitext2", "wikitext2 = lambda: corpus")
