@@ -103,18 +103,23 @@ class RecordedCells:
         self._cells = cells
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"{cell['source']}\n\n{cell['output']}" for cell in self._cells)
+        parts = (part for cell in self._cells for part in (cell["source"], cell["output"]))
+        return "\n\n".join(part for part in parts if part)
 
     def _repr_markdown_(self) -> str:
-        return "\n\n".join(
-            f"```python\n{cell['source']}\n```\n\n```text\n{cell['output']}\n```"
-            for cell in self._cells
-        )
+        parts = []
+        for cell in self._cells:
+            parts.append(f"```python\n{cell['source']}\n```")
+            if cell["output"]:
+                parts.append(f"```text\n{cell['output']}\n```")
+        return "\n\n".join(parts)
 
 
 def recorded_cells(result: Mapping, *names: str) -> RecordedCells:
-    """The cells `names` of `result`, such as ``recorded("legacy")[0]``.
+    """The cells and functions `names` of `result`, such as ``recorded("legacy")[0]``.
 
-    Raises KeyError for a name that was not recorded.
+    Functions are those of the program that the cells started, where one was recorded. Raises
+    KeyError for a name that was not.
     """
-    return RecordedCells([result["cells"][name] for name in names])
+    known = {**result["cells"], **result.get("program", {})}
+    return RecordedCells([known[name] for name in names])

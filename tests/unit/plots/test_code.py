@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rankbook import plots
 from rankbook.plots.batching import recovered
 from rankbook.plots.speed import break_even_steps
@@ -33,3 +35,14 @@ def test_a_diff_of_functions_is_that_of_their_sources():
     assert any("def break_even_steps(" in line for line in found.removed)
     assert any("def recovered(" in line for line in found.added)
     assert plots.loop_diff(break_even_steps, break_even_steps).added == []
+
+
+def test_recorded_cells_are_code_and_what_it_printed_and_functions_are_code():
+    one = {"source": "print(1)", "output": "1"}
+    result = {"cells": {"one": one}, "program": {"f": {"source": "def f(): ...", "output": ""}}}
+    shown = plots.recorded_cells(result, "one", "f")
+    assert repr(shown) == "print(1)\n\n1\n\ndef f(): ..."
+    blocks = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\ndef f(): ...\n```"
+    assert shown._repr_markdown_() == blocks
+    with pytest.raises(KeyError):
+        plots.recorded_cells(result, "two")
