@@ -1,6 +1,6 @@
 """What came out of every trial of a wrapping: the verdict, and the error of each step in percent.
 
-Measured with torch 2.11, 2.12 and 2.13, which agree. Where a trial does not come out so after an
+Measured with torch 2.12 and 2.13, which agree. Where a trial does not come out so after an
 update of torch, chapter 25 changes.
 """
 
