@@ -58,6 +58,11 @@ class Model:
 
     def eval(self) -> None: ...
 
+    def train(self) -> None: ...
+
+    def parameters(self) -> list[torch.Tensor]:
+        return []
+
     def __call__(self, tokens: torch.Tensor):
         logits = self.predict(tokens)
         return SimpleNamespace(local_value=lambda: logits)
@@ -118,13 +123,32 @@ def test_the_re_created_evaluation_prints_what_the_listing_prints(name):
 
 def test_the_log_says_what_the_page_quotes():
     text = listing(TEXT, "[RANK 0]: | epoch   1", "脚本的总运行时间")
-    ours = page("claim-evaluation", "claim-lr")
+    ours = page("claim-evaluation", "claim-lr", "claim-eleven")
     valid = re.findall(r"RANK 0.*valid loss +([\d.]+)", text)
     test = re.findall(r"RANK 0.*test loss +([\d.]+) \| test ppl +([\d.]+)", text)
     assert [float(x) for x in [*valid, test[0][0]]] == [loss for _, loss, _ in ours["log"]]
     assert test[0][1] == "1.39"
     logged = re.findall(r"RANK 0.*batches.* loss +([\d.]+) \|", text)
     assert [float(x) for x in logged] == ours["logged"]
+    milliseconds = re.findall(r"RANK 0.*ms/batch +([\d.]+) \|", text)
+    assert [float(x) for x in milliseconds[::4]] == ours["first"]
+    assert [float(x) for x in milliseconds[1::4]] == ours["later"]
+
+
+def test_a_first_line_divides_eleven_batches_by_ten():
+    train = dedent(listing(TEXT, "    def train()", "                start_time"))
+    lines: list[str] = []
+    columns = torch.zeros(2000, 20, dtype=torch.int64)
+    model = Model(lambda tokens: knows_nothing(tokens).requires_grad_())
+    names = original() | {"math": math, "model": model, "train_data": columns, "epoch": 1}
+    names["optimizer"] = SimpleNamespace(zero_grad=lambda: None, step=lambda: None)
+    names["scheduler"] = SimpleNamespace(get_last_lr=lambda: [5.0])
+    names["print_with_rank"] = lines.append
+    exec("import time\n" + train.replace("targets.cuda(2 * rank + 1)", "targets"), names)
+    names["train"]()
+    losses = [float(re.findall(r"loss +([\d.]+)", line)[0]) for line in lines]
+    alike = math.log(WORDS)  # of every batch; the lines have two digits
+    assert losses == [pytest.approx(alike * n / 10, abs=0.006) for n in (11, 10, 10, 10)]
 
 
 def test_the_recipe_that_the_page_s_table_names():
