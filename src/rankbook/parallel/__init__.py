@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         time_by_turns,
         time_ping_pong,
     )
-    from rankbook.parallel.calibration import measure_overheads
+    from rankbook.parallel.calibration import cores_taken, measure_overheads
     from rankbook.parallel.clipping import clip_grad_norm
     from rankbook.parallel.durations import Durations, Overheads
     from rankbook.parallel.holding import SavedBytes, gaps, held, peak

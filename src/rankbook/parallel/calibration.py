@@ -1,9 +1,13 @@
 """What a step costs beside its work, read off recordings of pipelines whose work is known."""
 
+import time
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from statistics import fmean
 
+import torch.distributed as dist
+
+from rankbook.core.agreement import gather
 from rankbook.parallel.durations import Overheads
 from rankbook.parallel.timeline import Action, Timeline
 
@@ -25,26 +29,46 @@ def measure_overheads(steps: Iterable[tuple[Timeline, Timeline]]) -> Overheads:
                 if work[_key(action)]:  # stage 0's I does nothing
                     took = action.end - action.start
                     inside.setdefault(action.kind, []).append(took - work[_key(action)])
-        waited, others = [], []
-        for before, sender, action in _starts(recorded):
-            if before is None or (sender is not None and sender.end > before.end):
-                waited.append(action.start - sender.end)
+        starts = list(_starts(recorded))
+        # what was sent a little earlier may still have been on its way
+        lately = max(
+            (action.start - sender.end for before, sender, action in starts
+             if sender is not None and (before is None or sender.end > before.end)),
+            default=0.0,
+        )  # fmt: skip
+        for before, sender, action in starts:
+            if before is None or (sender is not None and sender.end + lately > before.end):
+                message.append(action.start - sender.end)
             else:
-                others.append((before, sender, action))
-        message += waited
-        # what was sent just before may still have been on its way
-        lately = fmean(waited) if waited else 0.0
-        between += [
-            action.start - before.end
-            for before, sender, action in others
-            if sender is None or sender.end + lately < before.end
-        ]
+                between.append(action.start - before.end)
     return Overheads(
         # a clock of many machines can be wrong by more than a message takes
         {kind: max(0.0, fmean(found)) for kind, found in inside.items()},
         max(0.0, fmean(between)) if between else 0.0,
         max(0.0, fmean(message)) if message else 0.0,
     )
+
+
+def cores_taken(seconds: float = 0.05, group: dist.ProcessGroup | None = None) -> float:
+    """The share of the time in which a rank that wants a core has none, at worst.
+
+    The ranks of `group` ask for one in turn, each for `seconds`; all must call, all get the same.
+    Near 0 on a machine that does nothing else; with busy programs beside it, what they take.
+    """
+    share = 0.0
+    for turn in range(dist.get_world_size(group)):
+        dist.barrier(group)
+        if turn == dist.get_rank(group):
+            share = _taken(seconds)
+    return max(gather(share, group))
+
+
+def _taken(seconds: float) -> float:
+    began, worked = time.perf_counter(), time.process_time()
+    while time.perf_counter() - began < seconds:
+        pass
+    wanted = time.perf_counter() - began
+    return max(0.0, 1 - (time.process_time() - worked) / wanted)
 
 
 def _key(action: Action) -> tuple[int, str, int]:
