@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
     from rankbook.plots.pace import batch_times, throughput
-    from rankbook.plots.pipelines import wrapping_table
+    from rankbook.plots.pipelines import wrapping_changes, wrapping_table
     from rankbook.plots.placement import nodes
+    from rankbook.plots.predicted import idle_by_ranks, predictions
     from rankbook.plots.ranks import more_ranks, reading_rates
     from rankbook.plots.samples import batch_cut, counts, lost, shares
     from rankbook.plots.schedule_steps import schedule_step
