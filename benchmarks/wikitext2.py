@@ -115,7 +115,7 @@ def write_results(logs: Path) -> list[Path]:
     prices = []
     for job, name in ALONE.items():
         found = read(logs / f"{job}.jsonl")
-        if job != "reference" and found:
+        if job != "reference" and any("valid_loss" in r or "ended" in r for r in found):
             check_data(found)
             prices.append(price(name, found))
     size = [r["start"]["parameters"] for r in read(logs / "reference.jsonl") if "start" in r]

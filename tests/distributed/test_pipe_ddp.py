@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rankbook.data import wikitext2
+from rankbook.training import batchify, steps_of_epoch
+
 ROOT = Path(__file__).resolve().parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 SMALL = "--batch 8 --window 60 --log-every 1"  # the last window of each split is shorter
@@ -93,6 +96,17 @@ def test_a_run_goes_on_with_other_stages_and_ranks(first_half, uninterrupted, fo
     for name in ("valid_loss", "test_loss"):
         ours, theirs = ([r[name] for r in of if name in r] for of in (log, uninterrupted))
         assert ours == pytest.approx(theirs, abs=TOLERANCE)
+
+
+def test_an_epoch_is_every_whole_window_once(folder, monkeypatch):
+    monkeypatch.setenv("RANKBOOK_DATA", "")
+    monkeypatch.setenv("RANKBOOK_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    expected = steps_of_epoch(batchify(wikitext2().train, 40), 200)
+    options = "--batch 40 --window 200 --epochs 1 --evaluate-on 1 --log-every 1"
+    run = torchrun(1, f"{options} --log-file {folder}/epoch.jsonl", folder)
+    assert run.returncode == 0, run.stderr
+    assert sorted(losses(records(folder, "epoch.jsonl"))) == list(range(1, expected + 1))
 
 
 def one_sentence(run: subprocess.CompletedProcess) -> str:
