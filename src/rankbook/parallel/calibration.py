@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from statistics import fmean
 
 import torch.distributed as dist
@@ -37,9 +36,10 @@ def measure_overheads(steps: Iterable[tuple[Timeline, Timeline]]) -> Overheads:
             default=0.0,
         )  # fmt: skip
         for before, sender, action in starts:
-            if before is None or (sender is not None and sender.end + lately > before.end):
+            waited = before is None or (sender and sender.end + lately > before.end)
+            if waited and sender:
                 message.append(action.start - sender.end)
-            else:
+            elif before:
                 between.append(action.start - before.end)
     return Overheads(
         # a clock of many machines can be wrong by more than a message takes
@@ -84,7 +84,8 @@ def _starts(line: Timeline) -> Iterator[tuple[Action | None, Action | None, Acti
                 kind = "F" if action.kind == "F" else "B"
                 done[action.stage, kind, action.microbatch] = action
     for rank in line.ranks:
-        for before, action in pairwise([None, *line.computed(rank)]):
+        before = None
+        for action in line.computed(rank):
             step = {"F": -1, "B": 1, "I": 1}.get(action.kind, 0)
             kind = "F" if action.kind == "F" else "B"
             sender = done.get((action.stage + step, kind, action.microbatch)) if step else None
@@ -92,3 +93,4 @@ def _starts(line: Timeline) -> Iterator[tuple[Action | None, Action | None, Acti
                 sender = None
             if before is not None or sender is not None:
                 yield before, sender, action
+            before = action

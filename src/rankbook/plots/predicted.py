@@ -34,8 +34,9 @@ def predictions(rows: Iterable[Mapping], tolerance: float = 0.05) -> Figure:
                       label="predicted without overheads" * first)  # fmt: skip
             axes.barh(line, 2 * tolerance * predicted, 0.26, left=(1 - tolerance) * predicted,
                       color=color(2), label=f"predicted ± {tolerance:.0%}" * first)  # fmt: skip
-            axes.text(1.03 * max(recorded, (1 + tolerance) * predicted), line, f"{predicted / recorded - 1:+.1%}", va="center",
-                      size=8, color=QUIET)  # fmt: skip
+            beside = 1.03 * max(recorded, (1 + tolerance) * predicted)
+            off = f"{predicted / recorded - 1:+.1%}"
+            axes.text(beside, line, off, va="center", size=8, color=QUIET)
         axes.set(yticks=range(len(rows)), yticklabels=[row["schedule"] for row in rows])
         axes.set(xlabel="milliseconds a step", ylim=(len(rows) - 0.4, -0.6))
         axes.set_xlim(0, 1.2e3 * max(row["recorded"] for row in rows))
