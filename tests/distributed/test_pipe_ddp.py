@@ -1,4 +1,4 @@
-"""The program of chapter 22 under plain torchrun: it trains, goes on elsewhere, and refuses."""
+"""The program of page 27 under plain torchrun: it trains, goes on elsewhere, and refuses."""
 
 import json
 import os
