@@ -1,4 +1,4 @@
-"""The program wrappings: its own four ranks, on a machine with torch only, as text and as JSON."""
+"""The program wrappings: its own four ranks, with torch and numpy only, as text and as JSON."""
 
 import json
 import os
@@ -12,9 +12,9 @@ import torch
 from rankbook.programs.wrappings.text import tables
 
 ROOT = Path(__file__).resolve().parents[2]
-# as in an environment with torch only: importing one of these would raise ImportError
+# as in an environment with torch and numpy only: importing one of these would raise ImportError
 BARE = (
-    "import sys; sys.modules |= dict.fromkeys(('numpy', 'matplotlib', 'IPython', 'ipykernel',"
+    "import sys; sys.modules |= dict.fromkeys(('matplotlib', 'IPython', 'ipykernel',"
     " 'zmq', 'psutil', 'executing', 'traitlets', 'transformers'));"
     "from rankbook.programs.wrappings import main; __name__ == '__main__' and main()"
 )

@@ -3,6 +3,7 @@
 python -m rankbook.programs.wrappings --schedule zbv 1f1b --microbatches 4
 """
 
+import importlib.util
 import json
 import os
 import platform
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> dict:
     """
     with telling("wrappings"):
         options = read(sys.argv[1:] if arguments is None else arguments)
+        check_numpy()
     with telling("wrappings", OSError):
         report = {
             "torch": torch.__version__,
@@ -36,6 +38,12 @@ def main(arguments: list[str] | None = None) -> dict:
         }
     print(json.dumps(report, indent=1) if options.json else tables(report), flush=True)
     return report
+
+
+def check_numpy() -> None:
+    """Raise ImportError without numpy: every trial of fully_shard would raise (torch 2.13)."""
+    if importlib.util.find_spec("numpy") is None:
+        raise ImportError("torch's fully_shard needs numpy, which is not here; pip install numpy")
 
 
 def rows(options: Options) -> list[dict]:
