@@ -108,7 +108,8 @@ class Pipeline:
         schedule = self.schedule(tokens.shape, training)
         last = self.plan.stages - 1 in self.modules
         losses = []
-        inputs = (tokens.to(self.device),) if 0 in self.modules else ()
+        # torch 2.11 refuses tokens cut from longer rows: their strides are not those it inferred
+        inputs = (tokens.to(self.device).contiguous(),) if 0 in self.modules else ()
         outputs = {"target": targets.to(self.device), "losses": losses} if last else {}
         # the logits of a whole batch can take more memory than the model: not returned
         run = schedule.step if training else schedule.eval
