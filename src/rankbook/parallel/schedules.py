@@ -2,7 +2,8 @@
 
 GPipe: https://arxiv.org/abs/1811.06965. 1F1B, interleaved: https://arxiv.org/abs/2104.04473.
 Looped, breadth first: https://arxiv.org/abs/2211.05953. Zero bubble, and its V:
-https://arxiv.org/abs/2401.10241, https://arxiv.org/abs/2405.15362. DualPipe: https://arxiv.org/abs/2412.19437, cut in half to a V.
+https://arxiv.org/abs/2401.10241, https://arxiv.org/abs/2405.15362. DualPipe, cut in half to a V:
+https://arxiv.org/abs/2412.19437.
 All are run by https://docs.pytorch.org/docs/stable/distributed.pipelining.html.
 """
 
