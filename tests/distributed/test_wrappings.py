@@ -11,7 +11,7 @@ from benchmarks.record import RESULTS
 from rankbook.parallel import WRAPPINGS, schedule_names
 from rankbook.parallel.wrapping_trials import CANNOT, RAISES, RIGHT, TOLERANCE
 from tests.distributed.launch import run_ranks
-from tests.distributed.wrapping_outcomes import COUNTS, expected, first_words
+from tests.distributed.wrapping_outcomes import COUNTS, expected, expected_of_2_11, first_words
 from tests.distributed.wrapping_ranks import open_files, raise_on_one, try_all, wrong_trials
 
 CHANGING = "fully_shard each layer", "DDP"
@@ -55,6 +55,19 @@ def test_the_recorded_matrix_says_the_same(file):
     assert list(rows) == trials
     for trial, row in rows.items():
         check(row, trial)
+
+
+def test_the_recorded_matrix_of_torch_2_11():
+    """There plain DDP is right wherever backward passes are whole, and no V runs over gloo."""
+    result = json.loads((RESULTS / "wrappings-torch-2.11.json").read_text("utf-8"))
+    assert result["libraries"]["torch"].startswith("2.11.")
+    assert len(result["rows"]) == len(COUNTS) * len(schedule_names()) * len(WRAPPINGS)
+    for row in result["rows"]:
+        trial = row["schedule"], row["wrapping"], row["microbatches"]
+        verdict, percents, missing = expected_of_2_11(*trial)
+        assert (row["verdict"], row["missing"]) == (verdict, missing), row
+        assert [round(100 * error) for error in row["errors"]] == list(percents), row
+        assert row["step"] == (1 if verdict == RAISES else 0)
 
 
 def test_an_error_on_one_rank_ends_the_trial_on_all(tmp_path):

@@ -1,7 +1,7 @@
 """What came out of every trial of a wrapping: the verdict, and the error of each step in percent.
 
-Measured with torch 2.12 and 2.13, which agree. Where a trial does not come out so after an
-update of torch, chapter 25 changes.
+Measured with torch 2.12 and 2.13, which agree, and with 2.11, which does not. Where a trial does
+not come out so after an update of torch, chapter 25 changes.
 """
 
 from rankbook.parallel import schedule_names
@@ -57,3 +57,18 @@ def first_words(schedule: str, wrapping: str, count: int) -> str:
     if verdict == RAISES:
         return UNDEFINED if wrapping == "DDP find_unused" else ASSERT
     return ""
+
+
+def expected_of_2_11(schedule: str, wrapping: str, count: int) -> tuple[str, tuple[int, ...], int]:
+    """As `expected`, of torch 2.11: it infers shapes from a forward alone, which arms no reducer.
+
+    In a V it first sends something from each stage to the next, and gloo sends nothing to itself.
+    """
+    verdict, percents, missing = expected(schedule, wrapping, count)
+    if verdict == CANNOT:
+        return verdict, percents, missing
+    if schedule in ("zbv", "dualpipev") or wrapping == "DDP static_graph":
+        return RAISES, (), 0
+    if wrapping == "DDP":
+        return (WRONG, NOBODY[count], 0) if schedule in SPLIT else (RIGHT, (0, 0), 0)
+    return verdict, percents, missing

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
+from textwrap import shorten
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -116,7 +117,8 @@ def wrapping_changes(results: Iterable[Mapping]) -> Table:
     """The trials that did not come out the same with every version of torch, from old to new.
 
     results: `recorded("wrappings")`. Errors of the gradient that differ by less than a hundredth
-    are the same. Without a difference, a row that says so; with one result, too.
+    are the same. Trials that changed alike share a row. Without a difference, a row that says so;
+    with one result, too.
     """
     by_version = {r["libraries"]["torch"].partition("+")[0]: r["rows"] for r in results}
     versions = sorted(by_version, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
@@ -126,11 +128,26 @@ def wrapping_changes(results: Iterable[Mapping]) -> Table:
         found = [tried[version].get(trial) for version in versions]
         if any(_differ(found[0], other) for other in found[1:]):
             schedule, wrapping, count = trial
-            rows.append([wrapping, schedule, f"{count}", *(_said(row) for row in found)])
+            # the errors, where nothing else differs
+            numbers = len({row and (row["verdict"], row["message"]) for row in found}) == 1
+            said = [_said(row, numbers) for row in found]
+            rows.append([wrapping, schedule, f"{count}", *said])
     if not rows:
         nothing = "the same with " + ", ".join(versions) if versions else "not measured yet"
         return Table(["torch"], [[nothing]])
+    for column in (2, 1, 0):
+        rows = _joined(rows, column)
     return Table(["wrapping", "schedule", "microbatches", *(f"torch {v}" for v in versions)], rows)
+
+
+def _joined(rows: list[list[str]], column: int) -> list[list[str]]:
+    """Rows that differ in this column only as one row, with all that they have there."""
+    together = {}
+    for row in rows:
+        together.setdefault((*row[:column], *row[column + 1 :]), []).append(row[column])
+    return [
+        [*rest[:column], ", ".join(values), *rest[column:]] for rest, values in together.items()
+    ]
 
 
 def _trial(row: Mapping) -> tuple[str, str, int]:
@@ -148,15 +165,15 @@ def _differ(one: Mapping | None, other: Mapping | None) -> bool:
     return any(abs(a - b) > ALIKE for a, b in pairs)
 
 
-def _said(row: Mapping | None) -> str:
-    """A cell of the table of changes: the verdict, the error of each step, what was raised."""
+def _said(row: Mapping | None, numbers: bool) -> str:
+    """A cell of the table of changes: the verdict, what was raised; the errors, if asked for."""
     if row is None:
         return "not tried"
-    wrong = _worst(row) > VISIBLE
-    parts = [row["verdict"], ", ".join(f"{e:.0%}" for e in row["errors"]) if wrong else ""]
-    if row["missing"]:
-        parts.append(f"{row['missing']} missing")
+    parts = [row["verdict"]]
+    if numbers and _worst(row) > VISIBLE:
+        parts.append(", ".join(f"{e:.0%}" for e in row["errors"]))
     if row["message"]:
-        step = f"in step {row['step']}: " if row["step"] else ""
-        parts.append(step + row["message"])
-    return "; ".join(filter(None, parts))
+        lost = "gloo/transport" in row["message"]  # which words it says, is chance
+        words = "gloo lost a connection" if lost else shorten(row["message"], 48, placeholder=" …")
+        parts.append((f"in step {row['step']}: " if row["step"] else "") + words)
+    return "; ".join(parts)

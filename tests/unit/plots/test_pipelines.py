@@ -120,9 +120,24 @@ def test_what_changed_from_version_to_version():
     assert table.head[3:] == ["torch 2.9.0", "torch 2.12.0", "torch 2.13.0"]
     first, second = table.rows
     assert first == [
-        *("DDP", "zbv", "4", "cannot run; ImportError: no DDP", "SILENTLY WRONG; 57%, 50%"),
-        "raises; 57%; in step 2: RuntimeError: no",
+        *("DDP", "zbv", "4", "cannot run; ImportError: no DDP", "SILENTLY WRONG"),
+        "raises; in step 2: RuntimeError: no",
     ]
     assert second == ["DDP", "gpipe", "4", "right", "not tried", "right"]
-    assert len(plots.wrapping_changes([result("2.9.0", same), result("2.10.0", worse)]).rows) == 1
+    (only,) = plots.wrapping_changes([result("2.9.0", same), result("2.10.0", worse)]).rows
+    assert only[3:] == ["SILENTLY WRONG; 57%, 50%", "SILENTLY WRONG; 57%, 60%"]
     assert plots.wrapping_changes([]).rows == [["not measured yet"]]
+
+
+def test_trials_that_changed_alike_share_a_row():
+    pairs = [(s, w) for s in ("zbv", "dualpipev") for w in ("DDP", "replicate")]
+    right = [outcome(*pair, "right", 1e-7) for pair in pairs]
+    lost = "RuntimeError: [gloo/transport/tcp/pair.cc:{}] Read error"
+    gone = [
+        outcome(*pair, "raises", step=1, message=lost.format(i)) for i, pair in enumerate(pairs)
+    ]
+    (row,) = plots.wrapping_changes([result("2.11.0", *gone), result("2.13.0", *right)]).rows
+    assert row == [
+        *("DDP, replicate", "zbv, dualpipev", "4"),
+        *("raises; in step 1: gloo lost a connection", "right"),
+    ]
