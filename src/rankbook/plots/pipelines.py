@@ -137,7 +137,21 @@ def wrapping_changes(results: Iterable[Mapping]) -> Table:
         return Table(["torch"], [[nothing]])
     for column in (2, 1, 0):
         rows = _joined(rows, column)
-    return Table(["wrapping", "schedule", "microbatches", *(f"torch {v}" for v in versions)], rows)
+    head = ["wrapping", "schedule", "microbatches", *(f"torch {v}" for v in versions)]
+    return Table(*_alike_once(head, rows))
+
+
+def _alike_once(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Neighbouring versions with the same cells as one column, named by the first and the last."""
+    columns = [(name, [row[i] for row in rows]) for i, name in enumerate(head)]
+    kept = []
+    for _, same in groupby(columns, key=lambda column: column[1]):
+        names, cells = zip(*same, strict=True)
+        last = names[-1].removeprefix("torch ")
+        kept.append((names[0] if len(names) == 1 else f"{names[0]} to {last}", cells[0]))
+    return [name for name, _ in kept], [
+        list(row) for row in zip(*(c for _, c in kept), strict=True)
+    ]
 
 
 def _joined(rows: list[list[str]], column: int) -> list[list[str]]:

@@ -136,7 +136,10 @@ def test_trials_that_changed_alike_share_a_row():
     gone = [
         outcome(*pair, "raises", step=1, message=lost.format(i)) for i, pair in enumerate(pairs)
     ]
-    (row,) = plots.wrapping_changes([result("2.11.0", *gone), result("2.13.0", *right)]).rows
+    versions = [result("2.11.0", *gone), result("2.12.0", *right), result("2.13.0", *right)]
+    table = plots.wrapping_changes(versions)
+    assert table.head[3:] == ["torch 2.11.0", "torch 2.12.0 to 2.13.0"]
+    (row,) = table.rows
     assert row == [
         *("DDP, replicate", "zbv, dualpipev", "4"),
         *("raises; in step 1: gloo lost a connection", "right"),
