@@ -19,7 +19,9 @@ from rankbook.programs.pipelines.options import read
 CONFIG = preset("tiny", vocab_size=256)  # the tokens are bytes
 SEED, STEPS, BATCH, LENGTH, MAX_NORM = 0, 3, 16, 64, 0.5
 SGD = {"lr": 0.5}
-TOLERANCE = 1e-5  # three steps of float32, summed in another order
+# three steps of length 0.25, rate x norm, along gradients that float32 gives to about 1e-5 in another
+# order of summation; and losses near 5, with a few of their last bits
+TOLERANCE = 5e-5
 
 
 def main(arguments: list[str] | None = None) -> dict:
