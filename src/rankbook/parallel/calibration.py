@@ -1,5 +1,6 @@
 """What a step costs beside its work, read off recordings of pipelines whose work is known."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from statistics import fmean
@@ -50,17 +51,20 @@ def measure_overheads(steps: Iterable[tuple[Timeline, Timeline]]) -> Overheads:
 
 
 def cores_taken(seconds: float = 0.05, group: dist.ProcessGroup | None = None) -> float:
-    """The share of the time in which a rank that wants a core has none, at worst.
+    """The share of the time in which ranks of this machine that want all cores have none.
 
-    The ranks of `group` ask for one in turn, each for `seconds`; all must call, all get the same.
-    Near 0 on a machine that does nothing else; with busy programs beside it, what they take.
+    As many ranks of `group` as there are cores ask for one at once, each for `seconds`, until all
+    have; all must call, all get the same: the mean. Near 0 on a machine that does nothing else; a
+    busy program beside the ranks takes at least a third of a core of two, and less of many.
     """
-    share = 0.0
-    for turn in range(dist.get_world_size(group)):
+    ranks, share = dist.get_world_size(group), 0.0
+    at_once = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    at_once = at_once or 1
+    for first in range(0, ranks, at_once):
         dist.barrier(group)
-        if turn == dist.get_rank(group):
+        if first <= dist.get_rank(group) < first + at_once:
             share = _taken(seconds)
-    return max(gather(share, group))
+    return fmean(gather(share, group))
 
 
 def _taken(seconds: float) -> float:

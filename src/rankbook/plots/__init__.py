@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rankbook.plots.ranks import more_ranks, reading_rates
     from rankbook.plots.samples import batch_cut, counts, lost, shares
     from rankbook.plots.schedule_steps import schedule_step
-    from rankbook.plots.schedules import schedule_costs, timeline, timelines
+    from rankbook.plots.schedules import timeline, timelines
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
     from rankbook.plots.strategies import rank_memory, scaling
     from rankbook.plots.tables import Table, recorded

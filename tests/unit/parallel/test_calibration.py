@@ -2,7 +2,15 @@
 
 import pytest
 
-from rankbook.parallel import Durations, Overheads, PipelinePlan, measure_overheads, simulate
+from rankbook.parallel import (
+    Durations,
+    Overheads,
+    PipelinePlan,
+    calibration,
+    cores_taken,
+    measure_overheads,
+    simulate,
+)
 
 WORK = Durations(forward=16, input=16, weight=16)
 PAID = Overheads({"F": 1.0, "B": 2.0, "I": 1.5, "W": 0.5}, between=0.25, message=0.75)
@@ -43,3 +51,24 @@ def test_a_slow_link_lies_between_the_halves():
     assert slow.message(4, 3, 0) == 5 and slow.message(4, 2, 3) == 1
     plan = PipelinePlan("gpipe", 2, 1)  # there, and back
     assert simulate(plan, slow).span == 6 + 2 * 5
+
+
+@pytest.mark.parametrize(("cores", "ranks", "asked"), [(1, 3, 3), (2, 4, 2), (64, 4, 1)])
+def test_as_many_ranks_as_cores_ask_at_once(cores, ranks, asked, monkeypatch):
+    """All ranks ask, each once; between two groups of them stands a barrier."""
+    events = []
+    monkeypatch.setattr(calibration.os, "sched_getaffinity", lambda _: set(range(cores)), False)
+    monkeypatch.setattr(calibration.dist, "get_world_size", lambda group: ranks)
+    monkeypatch.setattr(calibration.dist, "get_rank", lambda group: ranks - 1)
+    monkeypatch.setattr(calibration.dist, "barrier", lambda group: events.append("barrier"))
+    monkeypatch.setattr(calibration, "gather", lambda share, group: [0.0, share])
+    monkeypatch.setattr(calibration, "_taken", lambda seconds: events.append("asks") or 0.5)
+    assert cores_taken() == 0.25  # the mean of all ranks
+    assert events == ["barrier"] * asked + ["asks"]  # the last rank is in the last group
+
+
+def test_a_rank_that_gets_no_core_says_so(monkeypatch):
+    wall, worked = iter([0.0, 0.5, 1.0, 1.0]), iter([0.0, 0.25])
+    monkeypatch.setattr(calibration.time, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(calibration.time, "process_time", lambda: next(worked))
+    assert calibration._taken(1.0) == 0.75

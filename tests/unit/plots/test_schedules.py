@@ -9,7 +9,6 @@ from matplotlib.colors import to_hex
 
 from rankbook import plots
 from rankbook.plots.schedules import KINDS
-from rankbook.plots.theme import COLORS
 from tests.unit.plots.drawn import texts_outside
 
 
@@ -97,32 +96,6 @@ def test_kinds_differ_without_colour():
     assert all(darker + 30 < lighter for darker, lighter in pairwise(shades))
 
 
-def test_schedule_costs():
-    rows = [
-        {"schedule": s, "ranks": p, "microbatches": m, "idle": i / 10, "in_flight": m}
-        for i, s in enumerate(("gpipe", "1f1b"))
-        for p in (2, 4)
-        for m in (8, 4)
-        if (s, p, m) != ("1f1b", 4, 4)
-    ]
-    figure = plots.schedule_costs(rows)
-    idle, flight, idle4, _ = figure.axes
-    assert [axes.get_title() for axes in (idle, flight)] == [
-        "idle share, 2 ranks", "activations in flight, 2 ranks",
-    ]  # fmt: skip
-    assert [list(each.get_xdata()) for each in idle.lines] == [[4, 8], [4, 8]]
-    assert [list(each.get_xdata()) for each in idle4.lines] == [[4, 8], [8]]
-    assert [list(each.get_ydata()) for each in idle.lines] == [[0, 0], [0.1, 0.1]]
-    assert [list(each.get_ydata()) for each in flight.lines] == [[4, 8], [4, 8]]
-    assert [to_hex(each.get_color()) for each in idle.lines] == list(COLORS[:2])
-    widths = [each.get_linewidth() for each in idle.lines]
-    assert widths == sorted(widths, reverse=True)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpipe", "1f1b"]
-    assert texts_outside(figure) == []
-
-
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="there is none to draw"):
         plots.timelines({})
-    with pytest.raises(ValueError, match="no rows"):
-        plots.schedule_costs([])
