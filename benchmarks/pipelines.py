@@ -1,9 +1,10 @@
-"""Tokens per second of pipelines of two CPU ranks, beside the unsplit model.
+"""Tokens per second of pipelines beside the unsplit model, and the billion parameters on one GPU.
 
-    python -m benchmarks.pipelines              2 ranks of one thread each
+    python -m benchmarks.pipelines              2 ranks of one thread each, on the CPU
+    python -m benchmarks.pipelines --gpu        preset "original", all stages in one process
 
-Writes book/results/pipelines-cpu-2.json. What is compared is timed in turn. Nothing else should
-run on the machine meanwhile.
+Writes book/results/pipelines-cpu-2.json or pipelines-gpu-1.json. What is compared is timed in
+turn. Nothing else should run on the machine meanwhile.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import torch
 import torch.multiprocessing as mp
 
+from benchmarks.pipelines_gpu import measure_gpu
 from benchmarks.record import check_repeats, summary, write
 
 ROWS, WINDOW, MICROBATCHES = 16, 32, (4, 8, 16)
@@ -25,14 +27,22 @@ CPU = (
     f"Training steps of {ROWS} rows of {WINDOW} tokens, a Transformer of 8 layers of width 256: "
     "2 ranks of one thread each, beside the unsplit model in one process"
 )
+GPU = (
+    "Training steps of preset original (1.04 billion parameters), 2 stages in one process on one "
+    "GPU. The original's text has 699 ms for 40 rows of 35 tokens, on four GPUs"
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
     load = round(os.getloadavg()[0], 1)  # what else the machine did
-    rows = measure_cpu(options.repeats)
-    path = write("pipelines-cpu-2", CPU, rows, libraries=("torch",), kind="CPU", load=load)
+    if options.gpu:
+        rows = measure_gpu(options.repeats or 20, options.peak)
+        path = write("pipelines-gpu-1", GPU, rows, libraries=("torch",), kind="GPU", load=load)
+    else:
+        rows = measure_cpu(options.repeats or 12)
+        path = write("pipelines-cpu-2", CPU, rows, libraries=("torch",), kind="CPU", load=load)
     for row in rows:
         print("  ".join(f"{name} {value}" for name, value in row.items()))
     print(path)
@@ -41,9 +51,18 @@ def main(arguments: list[str] | None = None) -> None:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; what it cannot mean ends the program with one sentence."""
     parser = argparse.ArgumentParser(description="Time pipelines.")
-    parser.add_argument("--repeats", type=int, default=12, help="timed steps of each (12)")
+    parser.add_argument("--gpu", action="store_true", help="preset original on one GPU")
+    parser.add_argument("--repeats", type=int, help="timed steps of each (12, or 20 on a GPU)")
+    parser.add_argument(
+        "--peak", type=float, metavar="TFLOPS", help="the card's dense bfloat16 peak, if unknown"
+    )
     options = parser.parse_args(arguments)
-    check_repeats(parser, options.repeats)
+    if options.repeats is not None:
+        check_repeats(parser, options.repeats)
+    if options.peak is not None and not options.gpu:
+        parser.error("--peak is that of a GPU; use it with --gpu")
+    if options.gpu and not torch.cuda.is_available():
+        parser.error("--gpu: torch sees no GPU here")
     return options
 
 

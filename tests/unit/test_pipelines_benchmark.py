@@ -1,24 +1,63 @@
-"""The command line of the benchmark of pipelines."""
+"""The benchmark of pipelines: its command line, its arithmetic, and its GPU part on a small model.
+
+What the GPU part measures needs a GPU; that its steps are timed as said does not.
+"""
 
 import pytest
+import torch
 
-from benchmarks import pipelines
+from benchmarks import pipelines, pipelines_gpu
+from rankbook.models import TransformerConfig, TransformerLM, preset
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--repeats x", "invalid int value: 'x'"),
+        ("--peak 989", "--peak is that of a GPU; use it with --gpu"),
+        ("--gpu", "--gpu: torch sees no GPU here"),
+        ("--gpu --repeats x", "invalid int value: 'x'"),
     ],
 )
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
+def test_wrong_options_are_one_sentence(line, sentence, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit) as end:
         pipelines.parse(line.split())
     assert end.value.code == 2
     assert sentence in capsys.readouterr().err
 
 
-def test_options():
-    assert pipelines.parse([]).repeats == 12
-    assert pipelines.parse(["--repeats", "5"]).repeats == 5
+def test_options(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    options = pipelines.parse(["--gpu", "--repeats", "5", "--peak", "312"])
+    assert (options.gpu, options.repeats, options.peak) == (True, 5, 312.0)
+
+
+def test_operations_count_every_weight():
+    config = preset("original", pipelines_gpu.VOCABULARY)
+    with torch.device("meta"):
+        model = TransformerLM(config)
+    matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and "embed" not in name]
+    weights = sum(p.numel() for p in matrices)
+    # a token and attention: q times keys, weights times values, each d_model wide, half of 512
+    attention = 8 * 2 * 4096 * 256
+    assert pipelines_gpu.operations(config, 512) == 6 * (weights + attention)
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"), [("NVIDIA H200", 989), ("NVIDIA A100-SXM4-80GB", 312), ("Tesla T4", None)]
+)
+def test_known_peak(name, peak):
+    assert pipelines_gpu.known_peak(name) == peak
+
+
+def test_steps_are_timed_in_turn():
+    config = TransformerConfig(50, d_model=16, d_hidden=16, heads=2, layers=2, max_length=8)
+    variants = [("float32", False), ("bf16", False)]  # compiling takes half a minute here
+    with pipelines_gpu.process_group("gloo"):
+        made = pipelines_gpu.make(config, torch.device("cpu"), microbatches=2)
+        seconds = pipelines_gpu.time_steps(*made, (4, 8), variants, repeats=3)
+    assert {variant: len(times) for variant, times in seconds.items()} == dict.fromkeys(variants, 3)
+    found = pipelines_gpu.row(config, (4, 8), variants[1], [0.2, 0.1, 0.4])
+    assert found["median"] == 200 and found["tokens/s"] == 160
+    assert (found["numbers"], found["torch.compile"]) == ("bf16", "no")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rankbook.plots.join import join_timeline, sample_weights
     from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
-    from rankbook.plots.pace import throughput
+    from rankbook.plots.pace import batch_times, throughput
     from rankbook.plots.pipelines import wrapping_changes, wrapping_table
     from rankbook.plots.placement import nodes
     from rankbook.plots.predicted import idle_by_ranks, predictions
