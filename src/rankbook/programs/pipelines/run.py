@@ -19,8 +19,8 @@ from rankbook.programs.pipelines.options import read
 CONFIG = preset("tiny", vocab_size=256)  # the tokens are bytes
 SEED, STEPS, BATCH, LENGTH, MAX_NORM = 0, 3, 16, 64, 0.5
 SGD = {"lr": 0.5}
-# three steps of length 0.25, rate x norm, along gradients that float32 gives to about 1e-5 in another
-# order of summation; and losses near 5, with a few of their last bits
+# three steps of length 0.25, rate x norm, along gradients that float32 gives to about 1e-5 in
+# another order of summation; and losses near 5, with a few of their last bits
 TOLERANCE = 5e-5
 
 
