@@ -128,9 +128,8 @@ def wrapping_changes(results: Iterable[Mapping]) -> Table:
         found = [tried[version].get(trial) for version in versions]
         if any(_differ(found[0], other) for other in found[1:]):
             schedule, wrapping, count = trial
-            # the errors, where nothing else differs
-            numbers = len({row and (row["verdict"], row["message"]) for row in found}) == 1
-            said = [_said(row, numbers) for row in found]
+            alike = len({row and (row["verdict"], row["step"]) for row in found}) == 1
+            said = [_said(row, alike) for row in found]
             rows.append([wrapping, schedule, f"{count}", *said])
     if not rows:
         nothing = "the same with " + ", ".join(versions) if versions else "not measured yet"
@@ -179,15 +178,13 @@ def _differ(one: Mapping | None, other: Mapping | None) -> bool:
     return any(abs(a - b) > ALIKE for a, b in pairs)
 
 
-def _said(row: Mapping | None, numbers: bool) -> str:
-    """A cell of the table of changes: the verdict, what was raised; the errors, if asked for."""
+def _said(row: Mapping | None, alike: bool) -> str:
+    """A cell of the table of changes: the verdict; where all are `alike`, what differs then."""
     if row is None:
         return "not tried"
-    parts = [row["verdict"]]
-    if numbers and _worst(row) > VISIBLE:
+    parts = [row["verdict"] + (f" in step {row['step']}" if row["step"] else "")]
+    if alike and _worst(row) > VISIBLE:
         parts.append(", ".join(f"{e:.0%}" for e in row["errors"]))
-    if row["message"]:
-        lost = "gloo/transport" in row["message"]  # which words it says, is chance
-        words = "gloo lost a connection" if lost else shorten(row["message"], 48, placeholder=" …")
-        parts.append((f"in step {row['step']}: " if row["step"] else "") + words)
+    if alike and row["message"]:
+        parts.append(shorten(row["message"], 48, placeholder=" …"))
     return "; ".join(parts)
