@@ -47,7 +47,7 @@ def held(timeline: Timeline, rank: int) -> list[tuple[float, float]]:
 
 def peak(timeline: Timeline, rank: int) -> float:
     """The most activations that `rank` holds at once, counted as in `held`."""
-    return max(number for _, number in held(timeline, rank))
+    return timeline.in_flight(rank) / len({action.stage for action in timeline.computed(rank)})
 
 
 class SavedBytes:

@@ -113,7 +113,7 @@ class Timeline:
         """How many activations `rank` holds at most, each of one microbatch of one stage.
 
         One is held from the start of its forward to the end of its backward. Of a split backward
-        that is the end of W: until then torch keeps all that I leaves behind.
+        that is the end of W, for which torch keeps the inputs of the layers.
         """
         held = most = 0
         for action in self.computed(rank):
