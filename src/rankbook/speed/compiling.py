@@ -1,9 +1,10 @@
 """torch.compile of a classifier: modes, changing lengths, and how often it had to compile."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,26 +21,33 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "reduce-overhead": {"mode": "reduce-overhead"},
     "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
 }
+_NUMBERS = itertools.count()
 GRAPH_TOKENS = 512  # a CUDA graph serves one shape: token counts are rounded up to this multiple
 
 
-def compiled(model: nn.Module, how: str | None) -> nn.Module:
-    """`model` itself if `how` is None, else `torch.compile` of it; it compiles when first called.
+def compiled(model: nn.Module, how: str | None) -> Callable[..., torch.Tensor]:
+    """`model` itself if `how` is None, else a compiled call of it; it compiles when first called.
 
     how: "default", "dynamic", "reduce-overhead" (CUDA graphs: kernels recorded once for a shape,
     then replayed) or "max-autotune" (without CUDA graphs: one factor at a time). Raises KeyError
     for another. Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
-    return model if how is None else cast(nn.Module, torch.compile(model, **OPTIONS[how]))
+    if how is None:
+        return model
+
+    def call(*inputs):
+        return model(*inputs)
+
+    # TorchDynamo keeps compiled versions by code object, which all models of a class share: with
+    # one of its own, each compiles for itself, and pays for it
+    call.__code__ = call.__code__.replace(co_name=f"call_{next(_NUMBERS)}")
+    return torch.compile(call, **OPTIONS[how])
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Let rows that take turns each keep what they compiled.
-
-    TorchDynamo counts compiled versions by the code of the function, which all models of a
-    process share; after 8 it falls back to running without compilation, silently.
-    """
+    """Let a row keep all that it compiled: after 8 versions of a function TorchDynamo would fall
+    back to running without compilation."""
     with torch._dynamo.config.patch(recompile_limit=256):
         yield
 

@@ -13,10 +13,12 @@ _PRECISIONS = {"float32": "32-true", "tf32": "32-true", "fp16": "16-mixed", "bf1
 def lightning_pass(training: Training, stream: Iterable[Batch]) -> Pass:
     """As `one_pass`, under a Trainer, with the recipe's model, optimizer and number format.
 
-    Raises ImportError without Lightning.
+    Raises ImportError without Lightning, ValueError for a recipe that is compiled.
     """
+    if training.recipe.compile:
+        raise ValueError("a recipe under Lightning is not compiled here; choose one of the two")
     fitted = lightning_runner.fit(
-        training.forward,
+        training.model,
         training.optimizer,
         stream,
         precision=_PRECISIONS[training.recipe.precision],
