@@ -8,12 +8,15 @@ DistilBertForSequenceClassification, so that published weights fit.
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from rankbook.models.attention import ATTENTION, Sequences, attend
 from rankbook.models.transformer import initialise
+
+RESIDUAL = ("float32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -64,21 +67,35 @@ class Classifier(nn.Module):
     None if everywhere. Packed, that is one after the other: ids (tokens,), where each text begins
     and the last one ends, offsets (batch + 1,) int32, and the length of the longest, known to the
     host so that the device need not be asked. checkpointing: forget the activations within a
-    layer, and compute them again in the backward pass.
+    layer, and compute them again in the backward pass. residual: the format of what each layer
+    hands on and adds to; "bf16" rounds it to the format of autocast, and changes nothing outside
+    of autocast.
     """
 
     def __init__(
-        self, config: ClassifierConfig, *, attention: str = "eager", checkpointing: bool = False
+        self,
+        config: ClassifierConfig,
+        *,
+        attention: str = "eager",
+        checkpointing: bool = False,
+        residual: str = "float32",
     ):
         super().__init__()
         if attention not in ATTENTION:
             raise ValueError(f"attention {attention!r} is unknown; use {' or '.join(ATTENTION)}")
+        if residual not in RESIDUAL:
+            raise ValueError(f"residual {residual!r} is unknown; use {' or '.join(RESIDUAL)}")
         self.config, self.attention, self.checkpointing = config, attention, checkpointing
+        norm = _NORMS[residual]
         self.distilbert = nn.ModuleDict(
             {
-                "embeddings": Embeddings(config),
+                "embeddings": Embeddings(config, norm),
                 "transformer": nn.ModuleDict(
-                    {"layer": nn.ModuleList(ClassifierLayer(config) for _ in range(config.layers))}
+                    {
+                        "layer": nn.ModuleList(
+                            ClassifierLayer(config, norm) for _ in range(config.layers)
+                        )
+                    }
                 ),
             }
         )
@@ -122,14 +139,35 @@ class Classifier(nn.Module):
         return self
 
 
+class SixteenBitNorm(nn.LayerNorm):
+    """LayerNorm of (..., d_model) that reads and writes the format of autocast, if that is on.
+
+    Autocast itself would have a GPU read and write 32 bits here. Mean and deviation are computed in
+    32 bits all the same: torch's kernels convert each number after they have read it.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        kind = input.device.type
+        if not torch.is_autocast_enabled(kind):
+            return super().forward(input)
+        dtype = torch.get_autocast_dtype(kind)
+        with torch.autocast(kind, enabled=False):
+            # a GPU's kernel wants weights of the same format
+            weight, bias = self.weight.to(dtype), self.bias.to(dtype)
+            return F.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
+
+
+_NORMS: dict[str, type[nn.LayerNorm]] = {"float32": nn.LayerNorm, "bf16": SixteenBitNorm}
+
+
 class Embeddings(nn.Module):
     """Ids and positions of one shape to vectors (..., d_model)."""
 
-    def __init__(self, config: ClassifierConfig):
+    def __init__(self, config: ClassifierConfig, norm: type[nn.LayerNorm] = nn.LayerNorm):
         super().__init__()
         self.word_embeddings = nn.Embedding(config.vocab_size, config.d_model)
         self.position_embeddings = nn.Embedding(config.max_length, config.d_model)
-        self.LayerNorm = nn.LayerNorm(config.d_model, eps=1e-12)
+        self.LayerNorm = norm(config.d_model, eps=1e-12)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
@@ -140,12 +178,12 @@ class Embeddings(nn.Module):
 class ClassifierLayer(nn.Module):
     """Attention, then a two-layer perceptron; each is added to its input, then normalised."""
 
-    def __init__(self, config: ClassifierConfig):
+    def __init__(self, config: ClassifierConfig, norm: type[nn.LayerNorm] = nn.LayerNorm):
         super().__init__()
         self.attention = Attention(config)
-        self.sa_layer_norm = nn.LayerNorm(config.d_model, eps=1e-12)
+        self.sa_layer_norm = norm(config.d_model, eps=1e-12)
         self.ffn = Perceptron(config)
-        self.output_layer_norm = nn.LayerNorm(config.d_model, eps=1e-12)
+        self.output_layer_norm = norm(config.d_model, eps=1e-12)
 
     def forward(self, x: Tensor, texts: Sequences, attention: str) -> Tensor:
         x = self.sa_layer_norm(x + self.attention(x, texts, attention))

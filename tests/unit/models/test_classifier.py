@@ -213,3 +213,45 @@ def test_wrong_arguments_are_one_sentence(padded):
         ClassifierConfig(layers=0)
     with pytest.raises(ValueError, match="a sequence has 40 tokens, and this model takes 39"):
         Classifier(small(max_length=39))(*padded)
+
+
+def rounding(residual: str, dtype: torch.dtype, inputs, **options):
+    """Logits, gradients, and the formats that the last layer returned, under autocast."""
+    model = large(Classifier(small(), residual=residual, **options).initialise(1))
+    returned = []
+    layers = model.distilbert["transformer"]["layer"]
+    layers[-1].register_forward_hook(lambda _layer, _inputs, output: returned.append(output.dtype))
+    with torch.autocast("cpu", dtype):
+        logits, found = gradients(model, inputs)
+    return logits, found, returned
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_residual_stream_takes_the_format_of_autocast(dtype, checkpointing, packed):
+    wide, exact, of_wide = rounding("float32", dtype, packed, checkpointing=checkpointing)
+    narrow, found, of_narrow = rounding("bf16", dtype, packed, checkpointing=checkpointing)
+    assert set(of_wide) == {torch.float32} and set(of_narrow) == {dtype}
+    roundoff = torch.finfo(dtype).eps / 2
+    assert not torch.equal(wide, narrow)
+    assert (wide - narrow).norm() < 20 * roundoff * wide.norm()
+    for name, gradient in found.items():
+        assert gradient.dtype == torch.float32
+        assert gradient.isfinite().all() and gradient.shape == exact[name].shape
+
+
+def test_residual_stream_stays_as_it_is_without_autocast(packed):
+    same = [
+        gradients(Classifier(small(), residual=residual).initialise(1), packed)[0]
+        for residual in ("float32", "bf16")
+    ]
+    assert torch.equal(*same)
+    with pytest.raises(ValueError, match="residual 'fp8' is unknown; use float32 or bf16"):
+        Classifier(small(), residual="fp8")
+
+
+def test_sixteen_bit_stream_compiles_whole(packed):
+    model = large(Classifier(small(), attention="sdpa", residual="bf16").initialise(1))
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(compiled(*packed), model(*packed), atol=0.05, rtol=0.05)
