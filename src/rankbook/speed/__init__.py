@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rankbook.speed.loop import Pass, Training, loader_of, one_pass
     from rankbook.speed.measure import PeakMemory, matmul_peak, step_flop
     from rankbook.speed.number_formats import formats
+    from rankbook.speed.paired import Paired, compare
     from rankbook.speed.recipes import LADDER, SWITCHES, Recipe, changed, recipe
     from rankbook.speed.reviews import Reviews, synthetic
     from rankbook.speed.sizes import SIZES, Size, size
