@@ -21,7 +21,7 @@ def init_model(size: Size, seed: int = 0, **options) -> tuple[Classifier, str]:
     return model, source
 
 
-@functools.lru_cache(maxsize=1)  # a ladder asks for the same weights twenty times
+@functools.lru_cache(maxsize=2)  # a ladder asks twenty times, with dropout or without
 def _first_weights(size: Size, seed: int) -> tuple[dict[str, Tensor], str]:
     model = Classifier(size.model).initialise(seed)
     source = load_pretrained(model) if size.pretrained else f"random weights of seed {seed}"

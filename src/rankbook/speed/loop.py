@@ -32,7 +32,11 @@ class Training:
     ):
         self.recipe, self.size, self.device = recipe, size, torch.device(device)
         self.model, self.source = init_model(
-            size, seed, attention=recipe.attention, checkpointing=recipe.checkpointing
+            size if recipe.dropout == "the model's" else size.without_dropout(),
+            seed,
+            attention=recipe.attention,
+            checkpointing=recipe.checkpointing,
+            residual=recipe.residual,
         )
         self.model.to(self.device)
         self.forward = compiled(self.model, recipe.compile)

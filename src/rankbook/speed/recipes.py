@@ -16,6 +16,8 @@ SWITCHES = {
     "batching": ("batching", ("longest of all", "longest of batch", "bucketed", "packed")),
     "attention": ("attention", ("eager", "sdpa")),
     "precision": ("number format", ("float32", "tf32", "fp16", "bf16")),
+    "residual": ("residual stream", ("float32", "bf16")),
+    "dropout": ("dropout", ("the model's", "none")),
     "compile": ("torch.compile", (None, "default", "dynamic", "reduce-overhead", "max-autotune")),
     "fused": ("fused Adam", (False, True)),
     "workers": ("loader workers", ...),
@@ -38,6 +40,7 @@ class Recipe:
 
     `batch_times`: samples of an optimizer step, in batches of the size. `accumulate`: microbatches
     into which each of these is cut. `rate_rule`: how the learning rate follows `batch_times`.
+    `residual`: the format between the layers. `dropout`: "none" is another training, declared.
     `workers`, `pinned`: the DataLoader's. `base`: the recipe it was made from; `side`: a branch,
     on which nothing else builds. Raises ValueError for a value that a switch does not take.
     """
@@ -49,6 +52,8 @@ class Recipe:
     batching: str = "longest of all"
     attention: str = "eager"
     precision: str = "float32"
+    residual: str = "float32"
+    dropout: str = "the model's"
     compile: str | None = None
     fused: bool = False
     workers: int = 1
@@ -98,7 +103,7 @@ class Recipe:
         At dropout 0 these lose the same at every step, up to `tolerance`.
         """
         order = "by length" if self.batching == "bucketed" else "random"
-        return (order, self.batch_times, self.rate_times)
+        return (order, self.batch_times, self.rate_times, self.dropout)
 
     @property
     def tolerance(self) -> float:
@@ -132,10 +137,11 @@ _FULL = (
     ("tf32", "sdpa", {"precision": "tf32"}, "matmuls round what they read to 10 bits"),
     ("fp16", "tf32", {"precision": "fp16"}, "matmuls in float16, the loss scaled"),
     ("bf16", "tf32", {"precision": "bf16"}, "matmuls in bfloat16, weights and Adam in 32 bits"),
-    ("compile", "bf16", {"compile": "default"}, "torch.compile as it comes"),
+    ("bf16 residual", "bf16", {"residual": "bf16"}, "what flows between layers in bfloat16 too"),
+    ("no dropout", "bf16 residual", {"dropout": "none"}, "another training: then varlen_attn runs"),
+    ("compile", "no dropout", {"compile": "default"}, "torch.compile as it comes"),
     ("compile dynamic", "compile", {"compile": "dynamic"}, "lengths are symbols from the start"),
     ("CUDA graphs", "compile", {"compile": "reduce-overhead"}, "kernels recorded, then replayed"),
-    ("max-autotune", "compile", {"compile": "max-autotune"}, "the fastest of several kernels"),
     ("fused", "compile", {"fused": True}, "Adam's update in one kernel"),
     ("workers", "fused", {"workers": 4}, "four processes prepare batches"),
     ("pinned", "workers", {"pinned": True}, "batches in page-locked memory"),
@@ -145,13 +151,15 @@ _FULL = (
     ("checkpointing", "4x batch", {"checkpointing": True}, "layers computed again going back"),
     ("16x batch", "4x batch", {"batch_times": 16}, "sixteen times the samples, 4x the rate"),
     ("64x batch", "16x batch", {"batch_times": 64}, "64 times the samples, 8x the rate"),
+    ("max-autotune", "64x batch", {"compile": "max-autotune"}, "the fastest of several kernels"),
 )
 # A CPU without 16-bit instructions is several times slower in them, and compiling takes longer
 # than a short run: there both are sides, and what follows on the main line builds on float32.
 _CPU_BASES = dict.fromkeys(("bf16", "fp16", "compile", "fused"), "sdpa")
-_CPU_BASES["4x batch"] = "workers"  # pinned memory serves copies to a GPU
+_CPU_BASES |= {"4x batch": "workers", "max-autotune": "compile"}
+_NOT_ON_CPU = ("no dropout", "16x batch", "64x batch")  # the size cpu has no dropout to leave out
 _CPU_CHANGES = {"workers": ({"workers": 2}, "two processes prepare batches")}
-_LAST = {"cpu": "4x batch", "full": "16x batch"}
+_LAST = {"cpu": "4x batch", "full": "max-autotune"}
 
 
 def _steps(size_name: str) -> list[tuple]:
@@ -161,7 +169,7 @@ def _steps(size_name: str) -> list[tuple]:
     for name, base, changes, about in _FULL:
         changes, about = _CPU_CHANGES.get(name, (changes, about))
         steps.append((name, _CPU_BASES.get(name, base), changes, about))
-    return [step for step in steps if step[0] not in ("16x batch", "64x batch")]
+    return [step for step in steps if step[0] not in _NOT_ON_CPU]
 
 
 @functools.cache

@@ -38,6 +38,11 @@ class Size:
         """The rows of each split by its name."""
         return {"train": self.samples, "validation": self.validation, "test": self.test}
 
+    def without_dropout(self) -> "Size":
+        """The same size with a model that drops nothing."""
+        none = {"dropout": 0.0, "attention_dropout": 0.0, "head_dropout": 0.0}
+        return replace(self, model=replace(self.model, **none))
+
 
 # "full" is the third original's. "cpu" is so small that some steps take a second or two, and three
 # epochs learn something; without dropout, recipes of the same mathematics have the same losses.

@@ -46,7 +46,8 @@ def test_a_ladder_reaches_every_switch():
         differing = {
             switch for r in ladder(name) if r.base for switch in changed(r, recipe(r.base, name))
         }
-        assert differing == set(SWITCHES), name
+        without = {"dropout"} if name == "cpu" else set()  # the size cpu has none
+        assert differing == set(SWITCHES) - without, name
 
 
 @pytest.mark.parametrize(("rule", "factor"), [("sqrt", 2.0), ("linear", 4.0), ("same", 1.0)])
@@ -66,11 +67,11 @@ def test_equal_mathematics_have_equal_curves():
         "packed",
         "sdpa",
         "bf16",
-        "compile",
-        "pinned",
+        "bf16 residual",
     )
     assert {recipe(name).curve for name in same} == {plain.curve}
     assert recipe("bucketed").curve != plain.curve
+    assert recipe("compile").curve == recipe("no dropout").curve != plain.curve
     assert recipe("accumulation").curve == recipe("4x batch").curve != plain.curve
     assert recipe("4x, same rate").curve != recipe("4x batch").curve
     assert recipe("4x batch").rate_times == math.sqrt(4)
