@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from rankbook.speed.paired import Paired, compare
     from rankbook.speed.recipes import LADDER, SWITCHES, Recipe, changed, recipe
     from rankbook.speed.reviews import Reviews, synthetic
+    from rankbook.speed.seeds import accuracies, compared
+    from rankbook.speed.routes import ROUTES, extract, fit_linear, train_only
     from rankbook.speed.sizes import SIZES, Size, size
     from rankbook.speed.skipping import reason_to_skip
+    from rankbook.speed.stopwatch import Stopwatch
     from rankbook.speed.token_file import load_tokens, save_tokens
     from rankbook.speed.tokenising import tokenised
 

@@ -17,37 +17,52 @@ from rankbook.speed.runners import RUNNERS
 from rankbook.speed.sizes import Size
 
 
-@torch.no_grad()
 def accuracy(training: Training, reviews: Reviews) -> float:
-    """The share of `reviews` that the model gets right, from 0 to 1; none is left out.
+    """The share of `reviews` that the model gets right, from 0 to 1; none is left out."""
+    return answers(training, reviews).double().mean().item()
+
+
+@torch.no_grad()
+def answers(training: Training, reviews: Reviews) -> torch.Tensor:
+    """Which of `reviews` the model gets right: bool (reviews,), in their order, on the CPU.
 
     In evaluation mode throughout, in training mode after. Batches hold reviews of like length.
     """
     stream = batches.loader(reviews, "bucketed", 4 * training.size.batch, shuffle=False)
-    right = torch.zeros((), dtype=torch.int64, device=training.device)
+    right = torch.zeros(len(reviews), dtype=torch.bool, device=training.device)
     training.model.eval()
     with matmuls(training.recipe.precision):
         for batch in stream:
             batch = batch.to(training.device)
             with autocast(training.recipe.precision, training.device):
                 logits = training.model(*batch.inputs)
-            right += (logits.argmax(dim=1) == batch.labels).sum()
+            right[batch.samples] = logits.argmax(dim=1) == batch.labels
     training.model.train()
-    return right.item() / len(reviews)
+    return right.cpu()
 
 
 @dataclass(frozen=True)
 class Trained:
     """What `train` gives: the loss of every step; the `validation` accuracy after each epoch; the
-    `best_epoch` by it, from 0; the test accuracy after the last epoch, and of the best epoch;
-    the `seconds` of the training alone."""
+    `best_epoch` by it, from 0; which test reviews, bool (reviews,), are `right_last`, after the
+    last epoch, and `right_best`, with the best epoch's weights; `seconds` of the training alone."""
 
     losses: list[float]
     validation: list[float]
     best_epoch: int
-    test_last: float
-    test_best: float
+    right_last: torch.Tensor
+    right_best: torch.Tensor
     seconds: float
+
+    @property
+    def test_last(self) -> float:
+        """The test accuracy after the last epoch."""
+        return self.right_last.double().mean().item()
+
+    @property
+    def test_best(self) -> float:
+        """The test accuracy of the best epoch."""
+        return self.right_best.double().mean().item()
 
 
 def train(
@@ -82,7 +97,8 @@ def train(
             best, best_epoch = copy.deepcopy(training.model.state_dict()), epoch
         if say:
             say(f"epoch {epoch + 1}: loss {done.losses[-1]:.3f}, validation {validation[-1]:.4f}")
-    test_last = accuracy(training, reviews["test"])
+    last = answers(training, reviews["test"])
     training.model.load_state_dict(best)
-    test_best = accuracy(training, reviews["test"])
-    return Trained(losses, validation, best_epoch, test_last, test_best, seconds)
+    return Trained(
+        losses, validation, best_epoch, last, answers(training, reviews["test"]), seconds
+    )
