@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
+    from rankbook.plots.backward import backward_traces
     from rankbook.plots.batching import padding, padding_recovered, recovered
     from rankbook.plots.code import listing, loop_diff, recorded_cells
     from rankbook.plots.communication import (
