@@ -42,5 +42,6 @@ if TYPE_CHECKING:
     from rankbook.plots.strategies import rank_memory, scaling
     from rankbook.plots.tables import Table, recorded
     from rankbook.plots.theme import color, style
+    from rankbook.plots.waterfall import speed_up_steps
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -1,0 +1,43 @@
+"""One large speed-up, taken apart into the factors that multiply to it."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from rankbook.plots.theme import INK, QUIET, color, style
+
+SLOWER = "#b03a2e"
+
+
+def speed_up_steps(steps: Sequence[Mapping], first: str = "") -> Figure:
+    """Draw each step as a bar from the factor reached before it to the one after it, log axis.
+
+    steps: mappings of "name", "times" (how many times as fast as the step before) and "share" (of
+    the whole, by logarithm); `first` names where they begin, at 1. Raises ValueError without steps.
+    """
+    if not steps:
+        raise ValueError("speed_up_steps: no steps; give it rows that follow one another")
+    with style():
+        figure, axes = plt.subplots(figsize=(6.8, 0.46 * len(steps) + 1.1), layout="constrained")
+        reached, most = 1.0, 1.0
+        for y, step in enumerate(steps):
+            end = reached * step["times"]
+            ground = color(0) if end >= reached else SLOWER
+            axes.barh(y, end - reached, 0.56, left=reached, color=ground)
+            axes.plot([end, end], [y, y + 1], color=QUIET, lw=0.8)
+            text = f" {step['times']:.2f}x, {step['share']:.0%}"
+            axes.text(max(end, reached), y, text, va="center", size=9, color=INK)
+            reached, most = end, max(most, end)
+        axes.set_xscale("log")
+        ticks = [n for n in (0.5, 1, 2, 4, 8, 16, 32) if n <= most * 1.1]
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}x"))
+        axes.set_yticks(range(len(steps)), [step["name"] for step in steps])
+        axes.set(ylim=(len(steps) - 0.4, -0.6), xlim=(0.9, most * 1.6))
+        axes.set_xlabel(f"times as fast as {first}" if first else "times as fast")
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(left=False)
+    return figure

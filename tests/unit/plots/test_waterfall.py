@@ -1,0 +1,24 @@
+"""The steps of a speed-up: where each bar begins and ends, and what stands beside it."""
+
+import pytest
+
+from rankbook import plots
+
+STEPS = [
+    {"name": "faster", "times": 4.0, "share": 2.0},
+    {"name": "slower", "times": 0.5, "share": -1.0},
+]
+
+
+def test_each_bar_begins_where_the_last_one_ended():
+    (axes,) = plots.speed_up_steps(STEPS, "the plain loop").axes
+    ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert ends == [(1.0, 4.0), (4.0, 2.0)]
+    assert [text.get_text().strip() for text in axes.texts] == ["4.00x, 200%", "0.50x, -100%"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["faster", "slower"]
+    assert "the plain loop" in axes.get_xlabel()
+
+
+def test_without_steps_it_says_so():
+    with pytest.raises(ValueError, match="speed_up_steps: no steps"):
+        plots.speed_up_steps([])

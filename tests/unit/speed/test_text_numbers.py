@@ -1,0 +1,56 @@
+"""The text's table as data: what changed from row to row, and how a speed-up is shared out."""
+
+import pytest
+
+from rankbook.speed.text_numbers import (
+    ROWS,
+    changed_settings,
+    gains,
+    speed_up_steps,
+    text_row,
+)
+
+WAY = ("plain loop, opening", "plain loop", "Trainer", "16 bits", "DDP", "DeepSpeed")
+
+
+def test_each_row_claims_a_change_that_it_has_and_names_its_base():
+    for row in ROWS:
+        if row.base:
+            assert row.claims in changed_settings(row, text_row(row.base))
+
+
+def test_settings_that_the_text_does_not_name_changed_in_four_steps():
+    also = {}
+    for row in ROWS:
+        if row.base:
+            also[row.name] = set(changed_settings(row, text_row(row.base))) - {row.claims}
+    assert also.pop("Trainer") == {"tested", "extras"}
+    assert also.pop("DDP") == {"strategy", "batch"}
+    assert also.pop("Fabric") == {"workers", "tested", "extras", "dropout"}
+    assert not any(also.values())
+
+
+def test_one_gpu_takes_four_times_the_steps_of_four():
+    assert text_row("16 bits").steps == 8748 and text_row("DDP").steps == 2187
+    assert text_row("DDP").batch == 48
+    assert text_row("DeepSpeed").gpu_minutes == pytest.approx(11)
+
+
+def test_factors_multiply_to_the_whole_and_shares_add_up_to_one():
+    steps = speed_up_steps(WAY)
+    product = 1.0
+    for step in steps:
+        product *= step["times"]
+    assert product == pytest.approx(22.53 / 2.75)
+    assert sum(step["share"] for step in steps) == pytest.approx(1)
+    assert steps[0]["changed"] == {}  # two numbers for one thing
+
+
+def test_gains_are_over_the_row_s_own_base_and_leave_out_what_did_not_run():
+    rows = [
+        {"name": "plain", "base": None, "seconds": {"median": 8.0}},
+        {"name": "packed", "base": "plain", "seconds": {"median": 4.0}},
+        {"name": "tf32", "base": "packed", "skipped": "no GPU"},
+        {"name": "fp16", "base": "tf32", "seconds": {"median": 1.0}},
+    ]
+    assert gains(rows) == {"packed": 2.0}
