@@ -137,9 +137,9 @@ def timed(training: Training, full: Size, reviews: Reviews) -> float:
 
 def finish(name: str, full: Size, steps: int, kept: Kept) -> Path:
     """Write the result of all turns; the file of the turns stays, for more of them."""
-    table = []
+    table: list[dict] = []
     for row in recipes():
-        line = {"name": row.name, "base": row.base}
+        line: dict = {"name": row.name, "base": row.base}
         if row.name in kept.skipped:
             table.append(line | {"skipped": kept.skipped[row.name]})
             continue

@@ -43,6 +43,7 @@ NOTHING = {
     "share_at_scale": ({}, {}),
     "shares": ({},),
     "soak": ({"rows": []},),
+    "speed_up_steps": ([],),
     "start_at_scale": ({}, {}),
     "timelines": ({},),
     "world_losses": ({}, {}, {}),
