@@ -70,8 +70,9 @@ def trained(size: Size, reviews: Reviews, *, steps: int = 120, seed: int = 0) ->
 
     In some seconds it learns whether a text has an even or an odd number of tokens, from reviews
     cut short at random. Only the last token, [SEP], and its position tell. So hiding that token,
-    attending to other texts or counting positions on changes all outcomes. In evaluation mode,
-    without dropout; made once a process for the same arguments.
+    attending to other texts or counting positions on changes all outcomes of a batch with odd
+    and even lengths. In evaluation mode, without dropout; made once a process for the same
+    arguments.
     """
     return copy.deepcopy(_trained(size.model, reviews, steps, seed))
 

@@ -46,7 +46,7 @@ def model(reviews):
 
 @pytest.fixture(scope="module")
 def batches(reviews):
-    texts = [torch.cat([reviews.text(i)[: 4 + 10 * i], reviews.text(i)[-1:]]) for i in range(12)]
+    texts = [torch.cat([reviews.text(i)[: 4 + 9 * i], reviews.text(i)[-1:]]) for i in range(12)]
     uneven = Reviews.of(texts, reviews.labels[:12], reviews.vocabulary)
     return {way: make_batch(uneven, list(range(12)), way, 128) for way in WAYS}
 
