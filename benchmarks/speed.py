@@ -1,10 +1,10 @@
-"""The whole ladder of recipes on the CPU, time and accuracy side by side.
+"""The whole ladder of recipes on the CPU, in turns.
 
     python -m benchmarks.speed
 
-Writes book/results/speed-cpu-2.json (2 is the number of cores). Recipes take turns. It takes some
-twenty minutes; nothing else should run on the machine meanwhile. On a GPU:
-``python -m rankbook.programs.speed --ladder full --out book/results/speed-gpu-1.json``.
+Writes book/results/speed-cpu-2.json (2 is the number of cores). It takes some quarter of an hour;
+nothing else should run on the machine meanwhile. Accuracies are `benchmarks.speed_accuracy`'s.
+On a GPU: ``make gpu-records``.
 """
 
 import argparse
@@ -36,7 +36,6 @@ def main(arguments: list[str] | None = None) -> None:
         tokenised(usual),
         steps=options.steps,
         repeats=options.repeats,
-        accuracy=None if options.no_accuracy else usual.epochs,
         say=lambda line: print(line, flush=True),
     )
     model, lines = usual.model, [flat(row) for row in rows]
@@ -56,9 +55,8 @@ def main(arguments: list[str] | None = None) -> None:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; what it cannot mean ends the program with one sentence."""
     parser = argparse.ArgumentParser(description="Time the ladder of recipes.")
-    parser.add_argument("--repeats", type=int, default=5, help="timed passes of each row (5)")
+    parser.add_argument("--repeats", type=int, default=9, help="timed passes of each row (9)")
     parser.add_argument("--steps", type=int, default=8, help="batches of a pass (8)")
-    parser.add_argument("--no-accuracy", action="store_true", help="do not train to the end")
     options = parser.parse_args(arguments)
     check_repeats(parser, options.repeats)
     if options.steps < 1:

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import padding, record, speed, speed_many
+from benchmarks import padding, record, speed, speed_accuracy, speed_many
 from rankbook.speed import recipes
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import SIZES, size
@@ -20,6 +20,7 @@ KEPT = {"parameters": 2**20, "gradients": 2**20, "state": 2**21, "buffers": 0}
     [
         (speed, "--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
         (speed, "--steps 0", "--steps 0 times nothing; use 1 or more"),
+        (speed_accuracy, "--seeds 1", "--seeds 1 shows no spread between trainings; use 2 or"),
         (padding, "--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
         (padding, "--steps 0", "--steps 0 times nothing; use 1 or more"),
         (speed_many, "--repeats 1", "--repeats 1 gives no median and spread; use 3 or more"),
@@ -47,6 +48,8 @@ def tiny(monkeypatch, tmp_path):
 
     monkeypatch.setattr(speed, "tokenised", tokenised)
     monkeypatch.setattr(padding, "tokenised", tokenised)
+    monkeypatch.setattr(speed_accuracy, "tokenised", tokenised)
+    monkeypatch.setattr(speed_accuracy, "ladder", lambda name: recipes.ladder(name)[:2])
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(speed, "ladder", lambda name: recipes.ladder(name)[:2])
     yield tmp_path
@@ -68,7 +71,7 @@ def test_padding_is_held_against_its_arithmetic(tiny):
 
 
 def test_the_ladder_is_flat_rows_and_whole_ones(tiny):
-    speed.main(["--repeats", "3", "--steps", "1", "--no-accuracy"])
+    speed.main(["--repeats", "3", "--steps", "1"])
     (path,) = tiny.glob("speed-cpu-*.json")
     result = json.loads(path.read_text("utf-8"))
     assert [row["name"] for row in result["ladder"]] == ["plain", "seldom"]
@@ -76,6 +79,18 @@ def test_the_ladder_is_flat_rows_and_whole_ones(tiny):
     assert all(
         not isinstance(value, dict | list) for row in result["rows"] for value in row.values()
     )
+
+
+def test_accuracies_are_written_and_not_trained_again(tiny, capsys):
+    speed_accuracy.main(["--seeds", "2"])
+    (path,) = tiny.glob("speed_accuracy-cpu.json")
+    result = json.loads(path.read_text("utf-8"))
+    plain = result["rows"][0]
+    assert plain["seeds"] == 2 and plain["difference"] == "+0.0%"
+    assert [len(row["seeds"]) for row in result["accuracies"]] == [2, 2]
+    assert "plain, seed 1" in capsys.readouterr().out
+    speed_accuracy.main(["--seeds", "2"])
+    assert capsys.readouterr().out == ""
 
 
 def test_a_way_that_did_not_run_is_not_left_out(monkeypatch):

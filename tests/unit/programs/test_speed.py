@@ -66,6 +66,7 @@ def sentence_of(line: str) -> str:
         ("--recipe plain --steps 81", "need 972, and the size cpu has 960; use fewer steps"),
         ("--recipe plain --out gone/out.json", "in the folder gone, which does not exist"),
         ("--recipe plain --out .", "cannot be written: it is a folder"),
+        ("--recipe plain --resume", "--resume goes on with a file: name it with --out FILE"),
         ("--recipes plain", "unrecognized arguments: --recipes plain"),  # nothing is completed
     ],
 )
@@ -124,14 +125,14 @@ def test_the_list_names_recipes_and_strategies(capsys):
 def test_a_run_is_written_with_its_provenance(tiny, tmp_path, capsys):
     out = tmp_path / "out.json"
     line = (
-        f"--recipe plain packed tf32 --steps 3 --repeats 2 --accuracy --tokens {tiny} --out {out}"
+        f"--recipe plain packed tf32 --steps 3 --repeats 2 --accuracy 1 --tokens {tiny} --out {out}"
     )
     rows = speed.main(line.split())
     assert [row["name"] for row in rows] == ["plain", "packed", "tf32"]
     assert rows[0]["samples"] == rows[1]["samples"] == 12 and rows[0]["steps"] == 3
-    assert 0 <= rows[0]["test_last"] <= 1
     result = json.loads(out.read_text("utf-8"))
     kept = ("what", "where", "when", "command", "libraries", "kind", "load", "rows", "ladder")
+    assert [len(row["seeds"]) for row in result["accuracies"]] == [1, 1, 0]
     assert all(key in result for key in kept)
     assert result["ladder"] == json.loads(json.dumps(rows))
     plain, packed, tf32 = result["rows"]
@@ -144,10 +145,31 @@ def test_a_run_is_written_with_its_provenance(tiny, tmp_path, capsys):
         not isinstance(value, dict | list) for row in result["rows"] for value in row.values()
     )
     said = capsys.readouterr().out
-    assert "plain: round 2 of 2" in said
+    assert "plain: turn 2 of 2" in said
     if not torch.cuda.is_available():
         assert "skipped: TF32" in tf32["note"] and "skipped: TF32" in said
     assert speed.status(rows) == 0
+
+
+def test_a_run_that_was_ended_goes_on_where_it_stopped(tiny, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    line = f"--steps 1 --repeats 1 --together 1 --tokens {tiny} --out {out} --resume"
+    speed.main(f"--recipe plain seldom {line}".split())
+    before = json.loads(out.read_text("utf-8"))["ladder"]
+    capsys.readouterr()
+    speed.main(f"--recipe plain seldom packed {line}".split())
+    after = json.loads(out.read_text("utf-8"))["ladder"]
+    assert after[:2] == before and [row["name"] for row in after] == ["plain", "seldom", "packed"]
+    assert "seldom: turn" not in capsys.readouterr().out
+
+
+def test_a_failed_row_is_tried_again(tiny, tmp_path):
+    out = tmp_path / "out.json"
+    failed = {"name": "plain", "base": None, "error": "plain: no memory", "switch": {}}
+    out.write_text(json.dumps({"ladder": [failed], "accuracies": []}), "utf-8")
+    line = f"--recipe plain --steps 1 --repeats 1 --tokens {tiny} --out {out} --resume"
+    (row,) = speed.main(line.split())
+    assert "seconds" in row
 
 
 def test_commands_are_kept_without_folders(monkeypatch):

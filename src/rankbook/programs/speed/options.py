@@ -20,9 +20,11 @@ class Options:
     """What is to be done, and how; checked.
 
     list: only name recipes and strategies. recipes: to be timed; none if only tokens are to be
-    written. steps: of the plain batch, a pass; `samples` of it. repeats: timed passes. accuracy:
-    then train each recipe for all epochs. strategy: how `ranks` share the step; None in one
-    process. tokens, save_tokens, out: files to read and to write. timeout: seconds.
+    written. steps: of the plain batch, a pass; `samples` of it. repeats: timed passes. together:
+    rows that take turns with the first, 0: all. accuracy: then train each recipe for all epochs
+    with so many seeds. resume: keep the rows that the file of `out` has. strategy: how `ranks`
+    share the step; None in one process. tokens, save_tokens, out: files to read and to write.
+    timeout: seconds.
     """
 
     list: bool
@@ -31,7 +33,9 @@ class Options:
     steps: int
     samples: int
     repeats: int
-    accuracy: bool
+    together: int
+    accuracy: int
+    resume: bool
     seed: int
     ranks: int
     strategy: str | None
@@ -58,8 +62,10 @@ def parser() -> Parser:
     add("--strategy", choices=list(STRATEGIES), help="how ranks share the step (ddp)")
     add("--batch", type=positive, metavar="ROWS", help="of the plain recipe, all ranks (12)")
     add("--steps", type=positive, help="of the plain batch, a pass (8, or 256 of size full)")
-    add("--repeats", type=positive, default=3, help="timed passes of each recipe (3)")
-    add("--accuracy", action="store_true", help="then train each for all epochs, and test it")
+    add("--repeats", type=positive, default=7, help="timed passes of each recipe (7)")
+    add("--together", type=int, default=0, metavar="ROWS", help="in turn with the first (all)")
+    add("--accuracy", type=int, default=0, metavar="SEEDS", help="then train each, and test it")
+    add("--resume", action="store_true", help="go on with what the file of --out has not")
     add("--seed", type=int, default=0, help="of the parameters and of the order (0)")
     add("--tokens", type=Path, metavar="FILE", help="read the reviews' token ids from there")
     add("--save-tokens", type=Path, metavar="FILE", help="write them there, for --tokens")
@@ -94,6 +100,8 @@ def read(arguments: list[str]) -> Options:
         strategy=(parsed.strategy or "ddp") if on_ranks else None,
     )
     check_samples(options)
+    if options.resume and not options.out:
+        raise ValueError("--resume goes on with a file: name it with --out FILE")
     for path in filter(None, (options.out, options.save_tokens)):
         check_writable(path)
     if on_ranks and not parsed.recipe:

@@ -19,6 +19,7 @@ from rankbook.programs.speed.ranks import on_ranks
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import changed, ladder
 from rankbook.speed.reviews import Reviews
+from rankbook.speed.seeds import accuracies
 from rankbook.speed.sizes import Size
 from rankbook.speed.strategies import STRATEGIES
 from rankbook.speed.token_file import load_tokens, save_tokens
@@ -59,8 +60,8 @@ def load(options: Options) -> dict[str, Reviews]:
 
 
 def alone(options: Options, reviews: dict, device: torch.device) -> list[dict]:
-    """The recipes in turn, in this process; the rows, written to ``--out``, too."""
-    load_before = round(os.getloadavg()[0], 1)  # what else the machine did
+    """The recipes in turn, in this process; ``--out`` has each row once it was measured."""
+    book = results.Book(options, device)
     rows = run(
         options.recipes,
         options.size,
@@ -69,15 +70,23 @@ def alone(options: Options, reviews: dict, device: torch.device) -> list[dict]:
         steps=options.steps,
         repeats=options.repeats,
         seed=options.seed,
-        accuracy=options.size.epochs if options.accuracy else None,
+        together=options.together or None,
+        done=book.rows,
+        keep=book.keep,
         say=say,
     )
+    if options.accuracy:
+        accuracies(
+            options.recipes,
+            options.size,
+            reviews,
+            seeds=options.accuracy,
+            device=device,
+            done=book.accuracies,
+            keep=book.keep_accuracies,
+            say=say,
+        )
     say(results.table(rows))
-    if options.out:
-        what = results.WHAT.format(size=options.size.name, samples=options.samples)
-        lines = [results.flat(row) for row in rows]
-        more = {"size": options.size.name, "load": load_before, "ladder": rows}
-        results.record(what, device, lines, **more).write(options.out)
     failed = [row["name"] for row in rows if "error" in row]
     if failed:
         print(f"speed: {len(failed)} of {len(rows)} recipes failed: {', '.join(failed)}",
