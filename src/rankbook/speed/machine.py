@@ -1,0 +1,97 @@
+"""What a device can do at best: its products, its memory, and what a launch costs."""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from rankbook.speed.measure import FORMATS, matmul_peak, now
+
+# FLOP/s of dense bfloat16 products, from the makers' data sheets
+VENDOR = {
+    "H200": 989e12, "H100": 989e12, "B200": 2250e12, "A100": 312e12, "L40S": 362e12,
+    "4090": 165e12,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Limits of one device, measured.
+
+    products: FLOP/s of a large matrix product by format. bytes_per_s: read and written together,
+    by one large operation. call_s: seconds that one tiny operation takes in a training step,
+    forward and backward, with all that Python and autograd do for it. vendor: FLOP/s of the
+    maker's data sheet, None where it is not known here.
+    """
+
+    name: str
+    products: dict[str, float]
+    bytes_per_s: float
+    call_s: float
+    vendor: float | None = None
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s of its best product: the one denominator of every share, in whatever format."""
+        return max(self.products.values())
+
+    @property
+    def ridge(self) -> float:
+        """FLOP a byte from which on arithmetic takes longer than memory, at the peak."""
+        return self.peak / self.bytes_per_s
+
+    def product(self, format: str) -> float:
+        """FLOP/s in `format`: of the slowest product where it was not measured."""
+        return self.products.get(format, min(self.products.values()))
+
+
+def measure_machine(device: torch.device | str = "cpu") -> Machine:
+    """The limits of `device`, with torch's present number of threads; measured once for each."""
+    return _measured(torch.device(device), torch.get_num_threads())
+
+
+@functools.cache
+def _measured(device: torch.device, threads: int) -> Machine:
+    name = (
+        torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads} threads"
+    )
+    return Machine(
+        name,
+        {format: matmul_peak(format, device) for format in FORMATS[device.type]},
+        _bytes_per_s(device),
+        _call_s(device),
+        next((flop for card, flop in VENDOR.items() if card in name), None),
+    )
+
+
+def _bytes_per_s(device: torch.device) -> float:
+    """Of an addition whose result is new memory, as in a step: an allocation costs a CPU time."""
+    count = 2**28 if device.type == "cuda" else 2**22
+    a, b = torch.ones(count, device=device), torch.ones(count, device=device)
+    return 3 * a.nbytes / _best(lambda: a + b, device)
+
+
+def _call_s(device: torch.device) -> float:
+    x = torch.ones(4, device=device, requires_grad=True)
+
+    def chain() -> None:
+        y = x
+        for _ in range(200):
+            y = y * x
+        y.sum().backward()
+
+    # a product forward is two backward, and one addition of gradients
+    return _best(chain, device) / (4 * 200)
+
+
+def _best(work: Callable[[], object], device: torch.device, seconds: float = 0.2) -> float:
+    """The fastest of all repetitions in `seconds`, the first one left out."""
+    work()
+    times, begin = [], time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - begin < seconds:
+        start = now(device)
+        work()
+        times.append(now(device) - start)
+    return min(times)
