@@ -12,6 +12,7 @@ from rankbook.core.lazy import attach
 if TYPE_CHECKING:
     from rankbook.plots.backward import backward_traces
     from rankbook.plots.batching import padding, padding_recovered, recovered
+    from rankbook.plots.checked import predictions_checked
     from rankbook.plots.code import listing, loop_diff, recorded_cells
     from rankbook.plots.communication import (
         alpha_beta,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         ring_steps,
         size_name,
     )
+    from rankbook.plots.compiling import compiling_calls
     from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
     from rankbook.plots.ddp import by_step, overlap
     from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
@@ -30,15 +32,19 @@ if TYPE_CHECKING:
     from rankbook.plots.join import join_timeline, sample_weights
     from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
+    from rankbook.plots.owners import owner_parts
     from rankbook.plots.pace import batch_times, throughput
     from rankbook.plots.pipelines import wrapping_changes, wrapping_table
     from rankbook.plots.placement import nodes
     from rankbook.plots.predicted import idle_by_ranks, predictions
+    from rankbook.plots.rank_bytes import cheapest_ways, step_memory
     from rankbook.plots.ranks import more_ranks, reading_rates
+    from rankbook.plots.roofs import roofline
     from rankbook.plots.samples import batch_cut, counts, lost, shares
     from rankbook.plots.schedule_steps import schedule_step
     from rankbook.plots.schedules import timeline, timelines
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
+    from rankbook.plots.step_traces import step_trace
     from rankbook.plots.strategies import rank_memory, scaling
     from rankbook.plots.tables import Table, recorded
     from rankbook.plots.theme import color, style

@@ -235,7 +235,7 @@ def kind_of(name: str) -> str:
 
 def _format(tensors: list[torch.Tensor], device: torch.device) -> str:
     dtype = next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), None)
-    if dtype is torch.float32 and device.type == "cuda":
-        if torch.get_float32_matmul_precision() != "highest":
-            return "tf32"
+    tf32 = device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+    if dtype is torch.float32 and tf32:
+        return "tf32"
     return WORDS.get(dtype, str(dtype).removeprefix("torch.")) if dtype else "integer"

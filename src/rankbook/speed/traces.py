@@ -1,7 +1,8 @@
 """What a device did during one step, and when it did nothing: from torch's profiler."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch.autograd import DeviceType
@@ -10,12 +11,17 @@ from torch.profiler import ProfilerActivity, profile
 from rankbook.speed.accounts import kind_of
 from rankbook.speed.measure import now
 
-# what only makes or relabels a tensor is Python's and the dispatcher's time, not the device's
-BOOKKEEPING = (
-    "empty", "as_strided", "view", "t", "transpose", "expand", "reshape", "detach", "slice",
-    "select", "unsqueeze", "squeeze", "resize_", "permute", "unflatten", "flatten", "alias",
-    "narrow", "split", "unbind", "result_type", "is_nonzero", "item", "lift_fresh", "set_",
-    "resolve_conj", "resolve_neg", "broadcast_tensors", "_unsafe_view", "new_empty", "ones_like",
+# these make or relabel a tensor: that is the dispatcher's time, and no work of the device
+BOOKKEEPING = frozenset(
+    f"aten::{name}"
+    for name in (
+        "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "as_strided",
+        "view", "_unsafe_view", "_reshape_alias", "t", "transpose", "expand", "expand_as",
+        "reshape", "detach", "slice", "select", "unsqueeze", "squeeze", "resize_", "permute",
+        "unflatten", "flatten", "alias", "narrow", "split", "split_with_sizes", "unbind", "item",
+        "result_type", "_local_scalar_dense", "lift_fresh", "set_", "resolve_conj", "is_nonzero",
+        "resolve_neg", "view_as",
+    )
 )  # fmt: skip
 
 
@@ -51,6 +57,13 @@ class Trace:
             at = max(at, span.end)
         return (*found, (at, self.seconds)) if at < self.seconds else tuple(found)
 
+    def by_kind(self) -> dict[str, float]:
+        """Seconds in each kind of operation; the optimizer's are one kind, with its name."""
+        spent: dict[str, float] = {}
+        for span in self.spans:
+            spent[span.kind] = spent.get(span.kind, 0.0) + span.end - span.start
+        return spent
+
     @property
     def gap_share(self) -> float:
         """The share of the step in which no operation ran."""
@@ -79,27 +92,44 @@ def trace(step: Callable[[], object], device: torch.device | str = "cpu") -> Tra
         with torch.profiler.record_function("step"):
             step()
             now(device)
-    events = list(profiler.events())
+    events = list(profiler.events() or ())
     whole = next(e for e in events if e.name == "step" and e.device_type == DeviceType.CPU)
     begin, end = whole.time_range.start, whole.time_range.end
     inside = [e for e in events if begin <= e.time_range.start and e.time_range.end <= end]
-    kernels = inside_gpu(inside) if cuda else leaves(inside)
+    # what a thread of autograd's own runs has no parent
+    roots = [whole] + [e for e in inside if e.cpu_parent is None and e is not whole]
+    kernels = inside_gpu(inside) if cuda else [e for root in roots for e in working(root)]
     marks = [e for e in inside if e.is_user_annotation and e is not whole]
-    return Trace(_spans(kernels, begin), _spans(marks, begin), (end - begin) * 1e-6)
+    named = _spans(marks, begin)
+    spans = tuple(_of_optimizer(span, named) for span in _spans(kernels, begin))
+    return Trace(spans, named, (end - begin) * 1e-6)
 
 
-def leaves(events: Iterable) -> list:
-    """Operations that call no other one, without those that only relabel a tensor."""
-    names = {f"aten::{name}" for name in BOOKKEEPING}
-    starts = ("aten::", "mkldnn", "triton", "graph_", "cpp_")
-    return [
-        event
-        for event in events
-        if event.device_type == DeviceType.CPU
-        and event.name.startswith(starts)
-        and event.name not in names
-        and all(child.name in names for child in event.cpu_children)
-    ]
+def _of_optimizer(span: Span, marks: tuple[Span, ...]) -> Span:
+    """The same span; within "Optimizer.step#Adam.step" it is of the kind "Adam"."""
+    for mark in marks:
+        prefix, _, name = mark.name.partition("#")
+        if prefix == "Optimizer.step" and mark.start <= span.start < mark.end:
+            return replace(span, kind=name.removesuffix(".step"))
+    return span
+
+
+def working(event: Any) -> list:
+    """The operations in and below `event` that do the work, without those that only relabel.
+
+    One that spends half of its time or more in others stands for nothing: they count in its place.
+    """
+    if event.name in BOOKKEEPING:
+        return []
+    below = [part for child in event.cpu_children for part in working(child)]
+    operation = event.name.startswith(("aten::", "mkldnn", "graph_", "cpp_", "triton"))
+    if not operation or sum(map(_long, below)) >= _long(event) / 2:
+        return below
+    return [event]
+
+
+def _long(event: Any) -> float:
+    return event.time_range.end - event.time_range.start
 
 
 def inside_gpu(events: Iterable) -> list:

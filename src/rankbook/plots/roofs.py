@@ -1,0 +1,68 @@
+"""The roofline of a machine, and where the operations of a step stand below it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from rankbook.plots.theme import INK, QUIET, color, style
+
+
+def roofline(account: Any, machine: Any, seconds: Mapping[str, float] | None = None) -> Figure:
+    """Draw the limits of `machine`, and each kind of operation of `account` at its intensity.
+
+    account, machine: as `rankbook.speed.account` and `measure_machine` return them. seconds: how
+    long each kind took, to draw what it reached, a dot under its limit; without it the kinds are
+    marked on the roof, at the best that they could do. Raises ValueError where no operation of
+    the account has both arithmetic and bytes.
+    """
+    kinds = {name: part for name, part in account.by_kind().items() if part.intensity > 0}
+    if not kinds:
+        raise ValueError("roofline: no operation with arithmetic; let account() run a whole step")
+    lowest = min(part.intensity for part in kinds.values())
+    ends = np.array([lowest / 3, max(20 * machine.ridge, 3 * _highest(kinds))])
+    x = np.geomspace(*ends, 200)
+    with style():
+        figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        for i, (name, product) in enumerate(sorted(machine.products.items(), key=lambda p: -p[1])):
+            roof = np.minimum(product, x * machine.bytes_per_s)
+            axes.plot(x, roof, color=color(i), lw=2)
+            axes.text(ends[1], product * 1.12, f"{name} {_rate(product)}", ha="right", size=8.5,
+                      color=color(i))  # fmt: skip
+        axes.text(x[40], 1.25 * x[40] * machine.bytes_per_s, f"{machine.bytes_per_s / 1e9:.3g} GB/s",
+                  ha="right", size=8.5, color=QUIET)  # fmt: skip
+        for i, (name, part) in enumerate(kinds.items()):
+            _mark(axes, i, name, part, machine, (seconds or {}).get(name))
+        axes.set(xscale="log", yscale="log", xlim=ends, xlabel="arithmetic intensity, FLOP a byte",
+                 ylabel="FLOP/s")  # fmt: skip
+        axes.grid(True, which="major")
+        figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def _highest(kinds: Mapping[str, Any]) -> float:
+    return max(part.intensity for part in kinds.values())
+
+
+def _mark(axes, i: int, name: str, part: Any, machine: Any, seconds: float | None) -> None:
+    """A kind: its limit as a ring, and what it reached as a dot, with a line between."""
+    limit = part.flop / part.seconds(machine)
+    label = name
+    if seconds:
+        reached = part.flop / seconds
+        label += f": {_rate(reached)}"
+        axes.vlines(part.intensity, reached, limit, color=color(i), lw=1, ls=":")
+        axes.plot(part.intensity, reached, "os^Dvp<>"[i % 8], color=color(i), mec=INK, ms=7,
+                  label=label, zorder=3)  # fmt: skip
+        label = None
+    axes.plot(part.intensity, limit, "os^Dvp<>"[i % 8], mfc="white", mec=color(i), ms=7,
+              label=label, zorder=2)  # fmt: skip
+
+
+def _rate(flop_per_s: float) -> str:
+    for unit, size in (("TFLOP/s", 1e12), ("GFLOP/s", 1e9)):
+        if flop_per_s >= size:
+            return f"{flop_per_s / size:.3g} {unit}"
+    return f"{flop_per_s / 1e6:.3g} MFLOP/s"
