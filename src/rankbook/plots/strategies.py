@@ -8,8 +8,15 @@ from matplotlib.patches import Patch
 
 from rankbook.plots.theme import INK, QUIET, color, style
 
-PARTS = {"parameters": color(0), "gradients": color(1), "state": color(2), "buffers": "#c9ced4"}
-NAMES = {"state": "optimizer state", "buffers": "buffers"}
+PARTS = {
+    "parameters": color(0),
+    "gathered": color(6),
+    "gradients": color(1),
+    "state": color(2),
+    "buffers": "#c9ced4",
+    "activations": color(5),
+}
+NAMES = {"state": "optimizer state", "gathered": "gathered parameters"}
 MIB = 2**20
 HIGH = 0.36  # of a row: each of its two bars
 MARKS = "osD^v"
@@ -21,8 +28,8 @@ def rank_memory(rows: Iterable[Mapping]) -> Figure:
     """Draw two stacked bars a strategy: above what was measured, below what the formula says.
 
     rows: mappings of "strategy", "measured" and "formula". The latter two are what
-    `rankbook.speed.strategies` gave, or mappings: "parameters", "gradients", "state" and "buffers"
-    (which may be absent) to bytes on one rank. Without a "formula" there is no second bar.
+    `rankbook.speed.strategies` gave, or mappings: "parameters", "gradients", "state" and others of
+    `PARTS` (which may be absent) to bytes on one rank. Without a "formula" there is no second bar.
     Raises ValueError without rows.
     """
     rows = [

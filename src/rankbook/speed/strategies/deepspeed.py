@@ -17,34 +17,55 @@ from rankbook.speed.batches import Batch
 from rankbook.speed.strategies.strategy import Strategy, moments, storages
 
 
+# What is kept in the memory of the host instead of the device's
+OFFLOAD = {
+    None: {},
+    "state": {"offload_optimizer": {"device": "cpu"}},
+    "all": {"offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}},
+}
+
+
 def prepare(
-    model: nn.Module, lr: float, device: torch.device, stage: int = 2, bucket_mb: float = 25
+    model: nn.Module,
+    lr: float,
+    device: torch.device,
+    stage: int = 2,
+    bucket_mb: float = 25,
+    live: int | None = None,
+    offload: str | None = None,
 ) -> Strategy:
     """An engine of DeepSpeed around the model, with torch's Adam.
 
     stage: 1 shards the optimizer's state, 2 the gradients too, 3 the parameters too. bucket_mb:
     MiB of gradients that are sent together, at most; DeepSpeed's own choice is 1907, of which
-    stage 3 allocates all.
-    Raises ValueError for another stage, ImportError without DeepSpeed.
+    stage 3 allocates all. live: of stage 3, how many parameters may be whole at once; DeepSpeed's
+    own choice is 10^9. offload: None, or what lies on the host: "state", with its update, or in
+    stage 3 "all", the shards of the parameters too.
+    Raises ValueError for another stage or `offload`, ImportError without DeepSpeed.
     """
     if stage not in (1, 2, 3):
         raise ValueError(f"there is no ZeRO stage {stage}; use 1, 2 or 3")
+    if offload not in OFFLOAD or (offload == "all" and stage < 3):
+        raise ValueError(f"stage {stage} has no offload {offload!r}; use 'state', in 3 also 'all'")
     bucket = min(int(bucket_mb * 2**20 / 4), sum(p.numel() for p in model.parameters()))
     with _quiet():
         deepspeed = _import(device)
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=torch.optim.Adam(model.parameters(), lr=lr),
-            config=settings(stage, bucket),
+            config=settings(stage, bucket, live, offload),
         )
     return _Engine(engine, engine.optimizer, device)
 
 
-def settings(stage: int, bucket: int) -> dict:
+def settings(stage: int, bucket: int, live: int | None = None, offload: str | None = None) -> dict:
     """DeepSpeed's configuration: 32 bits, one batch a step, `bucket` numbers sent at once."""
-    zero = {"stage": stage, "reduce_bucket_size": bucket}
+    zero = {"stage": stage, "reduce_bucket_size": bucket, **OFFLOAD[offload]}
     if stage == 3:
         zero["stage3_param_persistence_threshold"] = 0  # small parameters are cut too
+        if live is not None:  # fetched ahead, and kept because they are used again soon
+            zero |= {"stage3_max_live_parameters": live, "stage3_max_reuse_distance": live}
+            zero |= {"stage3_prefetch_bucket_size": live}
     return {
         "train_micro_batch_size_per_gpu": 1,  # only used for its own reports
         "zero_optimization": zero,
@@ -55,6 +76,8 @@ def settings(stage: int, bucket: int) -> dict:
 
 
 class _Engine(Strategy):
+    gradients: dict[int, int] = {}
+
     def step(self, *batches: Batch) -> torch.Tensor:
         """As everywhere, but of one batch: the engine counts parts by itself, of one size."""
         if len(batches) > 1:
@@ -87,7 +110,7 @@ class _Engine(Strategy):
             buckets = [part for bucket in inner.ipg_buckets.values() for part in bucket.buffer]
         return {
             "parameters": storages(parameters),
-            "gradients": self.gradients,
+            "gradients": storages(self._gradients()) or self.gradients,
             "state": storages([*copies, *moments(inner.optimizer)]),
             "buffers": storages(buckets),
         }

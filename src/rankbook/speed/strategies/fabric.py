@@ -12,23 +12,23 @@ from rankbook.speed.strategies.strategy import Strategy
 
 
 def make_fabric(device: torch.device | str = "cpu", precision: str = "32-true") -> Any:
-    """A launched `Fabric` with DDP on all ranks of the existing group.
+    """A launched `Fabric` with DDP on all ranks of the group; without one, on one device.
 
     precision: as Lightning names formats. Raises ImportError without Lightning. Source:
     https://lightning.ai/docs/fabric/stable/api/fabric_methods.html
     """
     lightning = import_lightning()
-    from lightning.fabric.strategies import DDPStrategy
+    settings: dict[str, Any] = {"devices": 1}
+    if dist.is_initialized():
+        from lightning.fabric.strategies import DDPStrategy
 
-    from rankbook.speed.strategies.environment import on_group
+        from rankbook.speed.strategies.environment import on_group
 
+        settings["devices"] = dist.get_world_size()
+        settings["strategy"] = on_group(DDPStrategy, gradient_as_bucket_view=True)
     with quiet():
-        fabric = lightning.Fabric(
-            accelerator=torch.device(device).type,
-            devices=dist.get_world_size(),
-            strategy=on_group(DDPStrategy, gradient_as_bucket_view=True),
-            precision=precision,
-        )
+        accelerator = torch.device(device).type
+        fabric = lightning.Fabric(accelerator=accelerator, precision=precision, **settings)
         fabric.launch()
     return fabric
 

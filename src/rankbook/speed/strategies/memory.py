@@ -1,4 +1,6 @@
-"""Bytes that one rank keeps for a model: what was measured, and what the formula says.
+"""Bytes that one rank keeps from step to step: what was measured, and what the formula says.
+
+What it has at its fullest moment, within a step, is more: `peak` and `watch` are about that.
 
 In 32 bits and with Adam every parameter costs 4 bytes, its gradient 4 and its two moments 8.
 A strategy saves where it divides one of the three by the number of ranks.
@@ -15,17 +17,23 @@ PARTS = ("parameters", "gradients", "state", "buffers")
 
 @dataclass(frozen=True)
 class Bytes:
-    """What one rank keeps, in bytes; `buffers` are copies of gradients on their way."""
+    """What one rank has, in bytes; `buffers` are copies on their way to or from other ranks.
+
+    gathered: parameters that came from other ranks for a layer's work. activations: and all else
+    that operations need for a moment.
+    """
 
     parameters: float
     gradients: float
     state: float
     buffers: float = 0
+    gathered: float = 0
+    activations: float = 0
 
     @property
     def total(self) -> float:
-        """All four."""
-        return self.parameters + self.gradients + self.state + self.buffers
+        """All of them."""
+        return sum(vars(self).values())
 
 
 def formula(strategy: str, parameters: int, ranks: int) -> Bytes:

@@ -4,6 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.speed.batches import Batch
 from rankbook.speed.proof import Outcome, gradients_of
@@ -17,7 +18,7 @@ def outcome_of_ranks(wrapped: nn.Module, batch: Batch) -> Outcome:
     ValueError for rows that cannot be shared evenly.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    model = wrapped.module if hasattr(wrapped, "module") else wrapped
+    model = wrapped.module if isinstance(wrapped, DistributedDataParallel) else wrapped
     device = next(model.parameters()).device
     share, mode = batch.share(rank, ranks).to(device), wrapped.training
     wrapped.eval()  # a rank would draw other dropout than one process does

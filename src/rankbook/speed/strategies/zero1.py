@@ -3,6 +3,8 @@
 Source: https://arxiv.org/abs/1910.02054, section 5.1.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -19,6 +21,14 @@ def prepare(model: nn.Module, lr: float, device: torch.device) -> Strategy:
     trained = _Zero1(wrapped, optimizer, device)
     trained.traffic = count(wrapped)
     return trained
+
+
+def dealt(sizes: Iterable[int], ranks: int) -> list[int]:
+    """Parameters for each of `ranks`: whole tensors, the largest first, each to who has least."""
+    has = [0] * ranks
+    for size in sorted(sizes, reverse=True):
+        has[has.index(min(has))] += size
+    return has
 
 
 class _Zero1(Strategy):

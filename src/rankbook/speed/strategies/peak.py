@@ -1,0 +1,114 @@
+"""What a rank has at its fullest moment, by formula, and what a step sends: which strategy fits?
+
+All in 32 bits with Adam, in bytes of one rank, without activations: those are the batch's, and the
+same for every strategy. Sources: https://arxiv.org/abs/1910.02054, sections 3, 5 and 7;
+https://arxiv.org/abs/2101.06840, section 4, for what goes over PCIe.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from rankbook.speed.strategies.memory import Bytes
+from rankbook.speed.strategies.zero1 import dealt
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Numbers of parameters: all, of one layer, of the largest tensor; `sizes` of each tensor."""
+
+    total: int
+    layer: int
+    largest: int
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def share(self) -> Callable[[int], float]:
+        """The most that one of some ranks gets if whole tensors are dealt out, largest first."""
+        return lambda ranks: max(dealt(self.sizes or [self.total], ranks))
+
+
+def shape_of(model: nn.Module, layers: str = "distilbert.transformer.layer") -> Shape:
+    """The shape of a model with a list of equal `layers`."""
+    sizes = tuple(p.numel() for p in model.parameters())
+    first = next(model.get_submodule(layers).children())
+    return Shape(sum(sizes), sum(p.numel() for p in first.parameters()), max(sizes), sizes)
+
+
+def ddp(shape: Shape, ranks: int, bucket: int, as_view: bool = True) -> Bytes:
+    """All of it; and the largest gradient twice, when it has come and is copied into its bucket.
+
+    Without `as_view` all gradients are there twice, and none waits to be copied.
+    """
+    p = shape.total
+    on_its_way, twice = (4 * shape.largest, 0) if as_view else (0, 4 * p)
+    return Bytes(4 * p, 4 * p + on_its_way, 8 * p, buffers=twice)
+
+
+def zero1(shape: Shape, ranks: int, bucket: int) -> Bytes:
+    """As DDP, but the state is that of the tensors that were dealt to the fullest rank."""
+    found = ddp(shape, ranks, bucket)
+    return Bytes(found.parameters, found.gradients, 8 * shape.share(ranks))
+
+
+def fsdp2(shape: Shape, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
+    """Shards, and what is gathered: what is in no layer, one layer, and the one fetched ahead.
+
+    At the fullest moment the last layers' gradients are shards already, one layer's are whole, in
+    the buffer from which they are sent, and gloo has another copy of it. With `reshard` False all
+    is gathered when the forward pass ends, and two layers lie in the buffers they came in.
+    """
+    p, n, layer = shape.total, ranks, shape.layer
+    if not reshard:
+        return Bytes(4 * p / n, 0, 8 * p / n, gathered=4 * p + 8 * layer)
+    root = p - layer * _layers(shape)
+    done = max(0, p - root - 2 * layer)
+    buffers = 4 * layer * 2
+    return Bytes(4 * p / n, 4 * done / n, 8 * p / n, buffers, 4 * (root + 2 * layer))
+
+
+def deepspeed1(shape: Shape, ranks: int, bucket: int) -> Bytes:
+    """All gradients whole until the last has come, and this rank's averaged ones besides."""
+    p, n = shape.total, ranks
+    return Bytes(4 * p, 4 * p + 4 * p / n, 12 * p / n, buffers=bucket + 4 * shape.largest)
+
+
+def deepspeed2(shape: Shape, ranks: int, bucket: int) -> Bytes:
+    """This rank's averaged gradients; one bucket that fills, and the tensor that was too large."""
+    p, n = shape.total, ranks
+    return Bytes(4 * p, 4 * p / n + bucket, 12 * p / n, buffers=bucket + 4 * shape.largest)
+
+
+def deepspeed3(shape: Shape, ranks: int, bucket: int) -> Bytes:
+    """Shards; the largest tensor gathered, its gradient, and that again on its way.
+
+    For `live` 0: nothing is fetched ahead, and nothing stays.
+    """
+    p, n, largest = shape.total, ranks, 4 * shape.largest
+    buffers = bucket + largest
+    return Bytes(4 * p / n, 4 * p / n + largest, 12 * p / n, buffers, gathered=largest)
+
+
+def _layers(shape: Shape) -> int:
+    return shape.total // shape.layer
+
+
+PEAKS: dict[str, Callable[..., Bytes]] = {
+    "alone": lambda shape, ranks, bucket: Bytes(*(shape.total * w for w in (4, 4, 8))),
+    "ddp": ddp,
+    "ddp, no view": lambda *given: ddp(*given, as_view=False),
+    "zero1": zero1,
+    "deepspeed1": deepspeed1,
+    "deepspeed2": deepspeed2,
+    "deepspeed3": deepspeed3,
+    "fsdp2": fsdp2,
+    "fsdp2, kept": lambda *given: fsdp2(*given, reshard=False),
+}
+
+
+def peak(way: str, shape: Shape, ranks: int, bucket_mb: float = 25) -> Bytes:
+    """The fullest moment of a rank under one of `PEAKS`, without activations. Raises ValueError."""
+    if way not in PEAKS:
+        raise ValueError(f"way {way!r} has no formula; use {', '.join(PEAKS)}")
+    return PEAKS[way](shape, ranks, min(bucket_mb * 2**20, 4 * shape.total))
