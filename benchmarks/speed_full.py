@@ -28,8 +28,7 @@ from rankbook.speed.sizes import Size, size
 from rankbook.speed.skipping import reason_to_skip
 from rankbook.speed.tokenising import tokenised
 
-CHAIN = ("longest of batch", "bucketed", "packed", "sdpa", "fused", "bf16")
-DIRECT = "plain, bf16"  # the text's own step to 16 bits, with all of the padding
+CHAIN = ("longest of batch", "bucketed", "packed", "sdpa", "fused")
 WHAT = (
     "A training step of DistilBERT as the text trains it ({millions} million parameters, random "
     "weights, 12 reviews, cut or padded to 512 tokens), {steps} steps a turn on the same {reviews} "
@@ -64,9 +63,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def recipes() -> list[Recipe]:
     """The rows: each one switch from its base; batches are made in this process, by no worker."""
     plain = recipe("seldom", "cpu").replace(name="plain", base=None, workers=0)
-    direct = plain.replace(name=DIRECT, base="plain", precision="bf16")
     chain = [recipe(name, "cpu").replace(workers=0) for name in CHAIN]
-    return [plain, *(r.replace(base="plain") if r.base == "seldom" else r for r in chain), direct]
+    chain[0] = chain[0].replace(base="plain")
+    sixteen = [  # the text's own step, with all of the padding; and the ladder's
+        plain.replace(name="bf16", base="plain", precision="bf16"),
+        chain[-2].replace(name="bf16, packed", base="sdpa", precision="bf16"),
+    ]
+    return [plain, *chain, *sixteen]
 
 
 def standing_for_all(reviews: Reviews, count: int) -> Reviews:

@@ -104,6 +104,15 @@ def speed_up_steps(names: Sequence[str]) -> list[dict]:
     return steps
 
 
+def recorded_gains(results: Sequence[Mapping], kind: str = "CPU") -> dict[str, float]:
+    """`gains` of the first of `results` that was recorded on this kind of device; empty if none.
+
+    results: files of ``book/results``, each with a "kind", and a "ladder" where it has one.
+    """
+    ladders = (r["ladder"] for r in results if r.get("ladder") and r.get("kind") == kind)
+    return gains(next(ladders, []))
+
+
 def gains(rows: Sequence[Mapping]) -> dict[str, float]:
     """How many times as fast each recorded row of the book is as the row that it builds on.
 

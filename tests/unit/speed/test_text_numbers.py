@@ -6,6 +6,7 @@ from rankbook.speed.text_numbers import (
     ROWS,
     changed_settings,
     gains,
+    recorded_gains,
     speed_up_steps,
     text_row,
 )
@@ -54,3 +55,11 @@ def test_gains_are_over_the_row_s_own_base_and_leave_out_what_did_not_run():
         {"name": "fp16", "base": "tf32", "seconds": {"median": 1.0}},
     ]
     assert gains(rows) == {"packed": 2.0}
+
+
+def test_gains_of_a_kind_of_device_that_was_not_measured_are_none():
+    ladder = [{"name": "plain", "base": None, "seconds": {"median": 2.0}}]
+    ladder += [{"name": "fused", "base": "plain", "seconds": {"median": 1.0}}]
+    results = [{"padding": [], "kind": "CPU"}, {"kind": "CPU", "ladder": ladder}]
+    assert recorded_gains(results) == {"fused": 2.0}
+    assert recorded_gains(results, "GPU") == {} == recorded_gains([])
