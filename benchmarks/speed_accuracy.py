@@ -1,10 +1,13 @@
-"""How accurate each recipe of the ladder becomes: three seeds, on one test set.
+"""How accurate the recipes of the ladder become: three seeds, on one test set.
+
+Of recipes that compute the same in the same format, to its rounding, the first one is trained for
+all: that they do is proved where they are made.
 
     nice -n 19 python -m benchmarks.speed_accuracy
 
 Writes book/results/speed_accuracy-cpu.json after each training and goes on from there when it is
-started again, unless --anew. It times nothing, so other programs may run beside it. About half an
-hour alone.
+started again, unless --anew. It times nothing, so other programs may run beside it. Some twenty
+minutes alone.
 """
 
 import argparse
@@ -12,7 +15,7 @@ import json
 from collections.abc import Sequence
 
 from benchmarks import record
-from rankbook.speed.recipes import ladder
+from rankbook.speed.recipes import Recipe, ladder
 from rankbook.speed.seeds import accuracies, compared
 from rankbook.speed.sizes import size
 from rankbook.speed.tokenising import tokenised
@@ -43,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
         record.write(NAME, what, table(rows), libraries=("torch",), kind="CPU", accuracies=rows)
 
     accuracies(
-        [recipe.replace(workers=0) for recipe in ladder("cpu")],
+        [recipe.replace(workers=0) for recipe in different(ladder("cpu"))],
         usual,
         tokenised(usual),
         seeds=options.seeds,
@@ -62,6 +65,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     if options.seeds < 2:
         parser.error(f"--seeds {options.seeds} shows no spread between trainings; use 2 or more")
     return options
+
+
+def different(recipes: Sequence[Recipe]) -> list[Recipe]:
+    """The first recipe of each mathematics, number format and compilation."""
+    kinds: dict[tuple, Recipe] = {}
+    for each in recipes:
+        kind = each.curve, each.precision, each.residual, each.compile is None
+        kinds.setdefault(kind, each)
+    return list(kinds.values())
 
 
 def earlier() -> list[dict]:

@@ -49,7 +49,8 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(speed, "tokenised", tokenised)
     monkeypatch.setattr(padding, "tokenised", tokenised)
     monkeypatch.setattr(speed_accuracy, "tokenised", tokenised)
-    monkeypatch.setattr(speed_accuracy, "ladder", lambda name: recipes.ladder(name)[:2])
+    two = [recipes.recipe(name, "cpu") for name in ("plain", "seldom", "bucketed")]
+    monkeypatch.setattr(speed_accuracy, "ladder", lambda name: two)
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(speed, "ladder", lambda name: recipes.ladder(name)[:2])
     yield tmp_path
@@ -91,6 +92,14 @@ def test_accuracies_are_written_and_not_trained_again(tiny, capsys):
     assert "plain, seed 1" in capsys.readouterr().out
     speed_accuracy.main(["--seeds", "2"])
     assert capsys.readouterr().out == ""
+
+
+def test_one_of_equal_recipes_is_trained_for_all():
+    names = [each.name for each in speed_accuracy.different(recipes.ladder("cpu"))]
+    assert names[:2] == ["plain", "bucketed"] and {"fp16", "bf16", "compile", "4x batch"} < set(
+        names
+    )
+    assert not {"seldom", "packed", "sdpa", "fused", "accumulation"} & set(names)
 
 
 def test_a_way_that_did_not_run_is_not_left_out(monkeypatch):
