@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rankbook.speed.accounts import Account, Op, account, predicted_gain
     from rankbook.speed.batches import WAYS, Batch, Order, Padding, loader, make_batch, padding
     from rankbook.speed.epochs import Trained, accuracy, train
+    from rankbook.speed.graph_counts import CountingBackend, watching
     from rankbook.speed.ladder import run
     from rankbook.speed.loop import Pass, Training, loader_of, one_pass
     from rankbook.speed.machine import Machine, measure_machine
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     )
     from rankbook.speed.recipes import LADDER, SWITCHES, Recipe, changed, recipe
     from rankbook.speed.reviews import Reviews, synthetic
-    from rankbook.speed.routes import ROUTES, extract, fit_linear, train_only
+    from rankbook.speed.routes import ROUTES, extract, fit_linear, route_flop, train_only
     from rankbook.speed.sabotage import (
         SABOTAGES,
         boundaries_ignored,

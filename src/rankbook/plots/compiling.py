@@ -1,0 +1,40 @@
+"""torch.compile call by call: which calls made a graph, and what each of them took."""
+
+from collections.abc import Iterable, Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from rankbook.plots.theme import INK, color, style
+
+MADE, QUICK = color(1), color(0)
+
+
+def compiling_calls(ways: Mapping[str, Iterable[tuple[float, int]]]) -> Figure:
+    """Draw a bar for each call, a panel for each way of compiling, on one logarithmic scale.
+
+    ways: name to (seconds, graphs made in it) of each call, in order. Calls that made a graph have
+    a colour of their own; above a panel stand the graphs and the seconds of all its calls. Raises
+    ValueError without a call.
+    """
+    ways = {name: list(calls) for name, calls in ways.items()}
+    if not ways or not all(ways.values()):
+        raise ValueError("compiling_calls: no calls; give (seconds, graphs) for each of them")
+    with style():
+        figure, panels = plt.subplots(
+            len(ways), sharex=True, sharey=True, squeeze=False,
+            figsize=(5.4, 1.15 * len(ways) + 0.8), layout="constrained",
+        )  # fmt: skip
+        for axes, (name, calls) in zip(panels[:, 0], ways.items(), strict=True):
+            numbers, shades = range(1, len(calls) + 1), [MADE if n else QUICK for _, n in calls]
+            axes.bar(numbers, [1e3 * seconds for seconds, _ in calls], 0.8, color=shades)
+            axes.set(yscale="log", xticks=numbers)
+            made, took = sum(n for _, n in calls), sum(seconds for seconds, _ in calls)
+            words = f"{name}: {made} graph{'s' * (made != 1)}, {took * 1e3:,.0f} ms in all"
+            axes.set_title(words, loc="left", size=9, color=INK)
+        panels[-1, 0].set_xlabel("call, each with another length")
+        figure.supylabel("milliseconds", size=9)
+        bars = [plt.Rectangle((0, 0), 1, 1, color=shade) for shade in (MADE, QUICK)]
+        figure.legend(bars, ["made a graph", "made none"], loc="outside lower center", ncols=2,
+                      fontsize=8.5)  # fmt: skip
+    return figure
