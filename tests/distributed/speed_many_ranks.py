@@ -42,11 +42,11 @@ def lightning() -> dict:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     stream = DataLoader([batch.share(rank, ranks) for batch in _batches()], batch_size=None)
     rank_losses = on_fabric(*_fresh(), stream, make_fabric())
-    losses = torch.tensor(rank_losses)
+    losses = torch.stack(rank_losses)
     dist.all_reduce(losses)
     noisy = fit(*_fresh(), _batches(), epochs=2, checkpoint=True, log_every=1, deterministic=True)
     return {
-        "plain": plain(*_fresh(), _batches(), "cpu"),
+        "plain": torch.stack(plain(*_fresh(), _batches(), "cpu")).tolist(),
         "fabric": (losses / ranks).tolist(),
         "single": fit(*_fresh(), _batches()).losses,
         "files": fit(*_fresh(), _batches()).files,

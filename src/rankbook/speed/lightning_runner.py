@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from rankbook.speed.batches import Batch
-from rankbook.speed.measure import now
+from rankbook.speed.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -69,7 +69,8 @@ def fit(
     steps, 0: never. deterministic: only algorithms that give the same bits each time. precision,
     accumulate: as Lightning's Trainer takes them. shard: called with the model and the ranks, for
     a strategy that shards. trainer_settings: more of the Trainer's arguments. Files go to a folder
-    that is removed. Raises ImportError without Lightning, ValueError for 16-mixed on a CPU.
+    that is removed. A `Stopwatch` as `batches` is the clock of the fit; otherwise it makes one.
+    Raises ImportError without Lightning, ValueError for 16-mixed on a CPU.
     """
     device = torch.device(device)
     if device.type == "cpu" and str(precision) in ("16", "16-mixed"):
@@ -80,24 +81,23 @@ def fit(
     lightning = import_lightning()
     with quiet(), _same_algorithms(), tempfile.TemporaryDirectory() as folder:
         module = _module(lightning, model, optimizer, log_every, shard)
-        clock = _clock(lightning, device)
+        stream = batches if isinstance(batches, Stopwatch) else Stopwatch(batches, device)
         settings = {"accelerator": device.type, "max_epochs": epochs, "precision": precision}
         settings |= {"accumulate_grad_batches": accumulate, "deterministic": deterministic}
         settings |= {"logger": _logger(folder) if log_every else False}
         settings |= {"log_every_n_steps": log_every or None, "default_root_dir": folder}
-        settings |= {"callbacks": [clock, *_saver(folder, checkpoint)]}
+        settings |= {"callbacks": [_stopping(lightning, stream), *_saver(folder, checkpoint)]}
         settings |= {"enable_checkpointing": checkpoint}
         trainer = lightning.Trainer(**_PLAIN | settings | trainer_settings)
         model.train()  # the Trainer leaves modes as they are
-        stream = _Counted(batches)
         start = time.perf_counter()
         trainer.fit(module, train_dataloaders=stream)
         files = _files(Path(folder))
     losses = torch.stack(module.losses).tolist()
     return Fitted(
         losses=losses,
-        seconds=clock.end - clock.start,
-        start_up=clock.start - start,
+        seconds=stream.seconds,
+        start_up=cast(float, stream.start) - start,
         files=files,
         samples=stream.samples,
         tokens=stream.tokens,
@@ -112,24 +112,6 @@ def import_lightning() -> Any:
     except ImportError as error:
         raise ImportError("Lightning is not installed; pip install lightning") from error
     return lightning
-
-
-class _Counted:
-    """Batches, and what went through. (A list Lightning would take for one loader each.)"""
-
-    def __init__(self, batches: Iterable[Batch]):
-        self.batches = batches
-        self.tokens = self.computed = self.samples = 0
-
-    def __iter__(self) -> Iterator[Batch]:
-        for batch in self.batches:
-            self.tokens += batch.tokens
-            self.computed += batch.computed
-            self.samples += len(batch)
-            yield batch
-
-    def __len__(self) -> int:
-        return len(cast(Sized, self.batches))  # Lightning asks, and takes a TypeError for no length
 
 
 def _module(lightning, model: nn.Module, optimizer, log_every: int, shard):
@@ -158,18 +140,12 @@ def _module(lightning, model: nn.Module, optimizer, log_every: int, shard):
     return Classification()
 
 
-def _clock(lightning, device: torch.device):
-    class Clock(lightning.Callback):
-        start = end = 0.0
-
-        def on_train_batch_start(self, trainer, module, batch, number) -> None:
-            if not self.start:
-                self.start = now(device)
-
+def _stopping(lightning, stream: Stopwatch):
+    class Stop(lightning.Callback):
         def on_train_end(self, trainer, module) -> None:
-            self.end = now(device)
+            stream.stop()
 
-    return Clock()
+    return Stop()
 
 
 def _files(folder: Path) -> dict[str, int]:
