@@ -26,7 +26,8 @@ def speed_up_steps(steps: Sequence[Mapping], first: str = "") -> Figure:
             end = reached * step["times"]
             ground = color(0) if end >= reached else SLOWER
             axes.barh(y, end - reached, 0.56, left=reached, color=ground)
-            axes.plot([end, end], [y, y + 1], color=QUIET, lw=0.8)
+            if y < len(steps) - 1:  # down to where the next one begins
+                axes.plot([end, end], [y + 0.28, y + 0.72], color=QUIET, lw=0.8)
             text = f" {step['times']:.2f}x, {step['share']:.0%}"
             axes.text(max(end, reached), y, text, va="center", size=9, color=INK)
             reached, most = end, max(most, end)
