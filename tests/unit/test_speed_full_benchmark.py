@@ -67,6 +67,7 @@ def test_it_goes_on_where_it_stopped(tiny, monkeypatch):
     assert [row["repeats"] for row in rows.values()] == [3, 3, 3]
     for name, turns in before.items():
         assert rows[name]["turns"][: len(turns)] == turns  # none was measured again
+    assert not kept.exists()
 
 
 def test_other_options_begin_anew(tiny):
