@@ -17,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book check tidy test soak serve lab legacy clean test-gpu
+.PHONY: help book check tidy test soak serve lab legacy clean test-gpu gpu-records
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -98,8 +98,12 @@ lab: $(READY) ## open the chapters in JupyterLab on http://127.0.0.1:8888
 test-gpu: $(GPU_VENV)/.ready ## on a GPU box: run chapters and magics with the box's own torch
 	@rm -rf $(GPU_VENV)/en && cp -r chapters/en $(GPU_VENV)/en  # as deep as chapters/en
 	@PYTHONPATH=src $(GPU_BIN)/python -m pytest tests/live $(GPU_VENV)/en \
-	--nbmake --nbmake-timeout=120 --overwrite
+	--nbmake --nbmake-timeout=240 --overwrite
 	@$(GPU_BIN)/python book/record_gpu.py $(GPU_VENV)/en
+
+gpu-records: ## on a GPU box: measure what only a GPU can tell, with the box's own torch; goes on where it stopped
+	@PYTHONPATH=src $(PYTHON) -m benchmarks.gpu; status=$$?; [ $$status != 75 ] || { \
+	echo "make gpu-records: there is more to do; run it again"; exit 1; }; exit $$status
 
 legacy: $(READY) $(LEGACY_VENV)/.ready ## run the real torchtext and Pipe in a kernel of their own (5.5 GB)
 	@JUPYTER_PATH=$(abspath $(VENV))/share/jupyter $(LEGACY_BIN)/python -m ipykernel install \

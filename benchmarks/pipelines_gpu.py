@@ -11,6 +11,8 @@ import torch.distributed as dist
 from benchmarks.record import summary
 from rankbook.models import TransformerConfig, preset, token_loss
 from rankbook.parallel import Pipeline, PipelinePlan, stage_module
+from rankbook.speed.machine import measure_machine
+from rankbook.speed.precision import matmuls
 from rankbook.training import train_step
 
 ORIGINAL_MS = 699.0  # a batch, of two pipelines of two GPUs each; its own printed log
@@ -18,12 +20,11 @@ ORIGINAL_ROWS, ORIGINAL_WINDOW = 40, 35  # 20 rows in each of the two pipelines
 VOCABULARY = 28_782  # of WikiText-2
 FULL_ROWS, FULL_WINDOW = (16, 32, 64, 128, 256), 512
 WARM_UP = 3
-# dense bfloat16, in 1e12 operations a second, from the makers' data sheets
-PEAKS = {"H200": 989, "H100": 989, "B200": 2250, "A100": 312, "L40S": 362, "4090": 165}
-Variant = tuple[str, bool]  # "float32" or "bf16", compiled or not
+Variant = tuple[str, bool]  # a number format, compiled or not
 VARIANTS: tuple[Variant, ...] = (
     ("float32", False),
     ("float32", True),
+    ("tf32", False),
     ("bf16", False),
     ("bf16", True),
 )
@@ -32,21 +33,33 @@ VARIANTS: tuple[Variant, ...] = (
 def measure_gpu(repeats: int, peak: float | None) -> list[dict]:
     """Rows for batches of the original's size, and one for a batch that fills the card."""
     device = torch.device("cuda", torch.cuda.current_device())
-    peak = peak or known_peak(torch.cuda.get_device_name(device))
     with process_group("nccl"):
-        config = preset("original", VOCABULARY, max_length=FULL_WINDOW)
-        pipeline, optimizer = make(config, device, microbatches=4)
-        size = ORIGINAL_ROWS, ORIGINAL_WINDOW
-        seconds = time_steps(pipeline, optimizer, size, VARIANTS, repeats)
-        rows = [row(config, size, variant, times) for variant, times in seconds.items()]
-        for found in rows:
-            found["times the original"] = round(ORIGINAL_MS / found["median"], 1)
-        rows.append(fill(pipeline, optimizer, peak, max(3, repeats // 4)))
+        pipeline, optimizer = original(device)
+        rows = like_the_text(pipeline, optimizer, VARIANTS, repeats)
+        rows.append(fill(pipeline, optimizer, max(3, repeats // 4), peak))
     return rows
 
 
-def fill(pipeline: Pipeline, optimizer, peak: float | None, repeats: int) -> dict:
-    """The fastest of larger and larger batches, until the card is full: bf16, compiled."""
+def original(device: torch.device):
+    """The preset of a billion parameters, both stages on `device`, and its optimizer."""
+    return make(preset("original", VOCABULARY, max_length=FULL_WINDOW), device, microbatches=4)
+
+
+def like_the_text(pipeline: Pipeline, optimizer, variants, repeats: int) -> list[dict]:
+    """A row a variant, with as many rows and tokens as the original's batch."""
+    size = ORIGINAL_ROWS, ORIGINAL_WINDOW
+    seconds = time_steps(pipeline, optimizer, size, variants, repeats)
+    rows = [row(pipeline.config, size, variant, times) for variant, times in seconds.items()]
+    for found in rows:
+        found["times the original"] = round(ORIGINAL_MS / found["median"], 1)
+    return rows
+
+
+def fill(pipeline: Pipeline, optimizer, repeats: int, peak: float | None = None) -> dict:
+    """The fastest of larger and larger batches, until the card is full: bf16, compiled.
+
+    peak: the maker's, in 1e12 operations a second, where the card is not in the library's table.
+    """
     best = None
     for rows in FULL_ROWS:
         size = rows, FULL_WINDOW
@@ -59,10 +72,18 @@ def fill(pipeline: Pipeline, optimizer, peak: float | None, repeats: int) -> dic
             best = found
     if best is None:
         raise RuntimeError(f"not even {FULL_ROWS[0]} rows of {FULL_WINDOW} tokens fit this card")
-    if peak:
-        used = best["tokens/s"] * operations(pipeline.config, FULL_WINDOW)
-        best["share of the peak"] = f"{used / peak / 1e12:.0%} of {peak:g} TFLOPS"
-    return best
+    used = best["tokens/s"] * operations(pipeline.config, FULL_WINDOW)
+    return best | shares(used, pipeline.device, peak)
+
+
+def shares(used: float, device: torch.device, peak: float | None = None) -> dict[str, str]:
+    """`used` FLOP/s beside the device's best measured product, and the maker's number."""
+    machine = measure_machine(device)
+    maker = 1e12 * peak if peak else machine.vendor
+    found = {"of the measured product": f"{used / machine.peak:.0%} of {machine.peak / 1e12:.3g}"}
+    if maker:
+        found["of the maker's peak"] = f"{used / maker:.0%} of {maker / 1e12:g} TFLOP/s"
+    return found
 
 
 def make(config: TransformerConfig, device: torch.device, microbatches: int):
@@ -92,7 +113,7 @@ def time_steps(
             low = torch.autocast(device.type, torch.bfloat16, enabled=numbers == "bf16")
             finish(device)
             start = time.perf_counter()
-            with stance, low:
+            with stance, low, matmuls(numbers):
                 train_step(pipeline, optimizer, text[:, :-1], text[:, 1:], 0.5)
             finish(device)
             if repeat >= 0:
@@ -124,11 +145,6 @@ def operations(config: TransformerConfig, window: int) -> float:
     weights = layers * (4 * d * d + 2 * d * config.d_hidden) + d * config.vocab_size
     attention = layers * 2 * d * window / 2
     return 6 * (weights + attention)
-
-
-def known_peak(name: str) -> float | None:
-    """The peak of the card called `name`, in 1e12 operations a second; None if not known here."""
-    return next((float(peak) for card, peak in PEAKS.items() if card in name), None)
 
 
 def finish(device: torch.device) -> None:

@@ -1,5 +1,7 @@
 """Recipes side by side in one run: they take turns, so that a slow minute is slow for all."""
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -21,6 +23,7 @@ def run(
     repeats: int = 7,
     seed: int = 0,
     together: int | None = None,
+    minutes: float = math.inf,
     done: Sequence[Mapping] = (),
     keep: Callable[[list[dict]], None] | None = None,
     say: Callable[[str], None] | None = None,
@@ -32,7 +35,8 @@ def run(
     losses of that pass are kept. Then come `repeats` turns, each of the same batches.
 
     together: how many rows take turns with the first recipe, to which all are compared, before
-    the next ones do; None: all. done: rows of an earlier run, of which nothing is timed again.
+    the next ones do; None: all. minutes: after so many no more rows begin, and the result has only
+    those that are finished. done: rows of an earlier run, of which nothing is timed again.
     keep: called with all finished rows whenever some have been added, to write them. `say` takes
     a line after each pass.
 
@@ -45,6 +49,7 @@ def run(
         samples = samples.first(steps * size.batch)
     finished = {row["name"]: dict(row) for row in done}
     left = [recipe for recipe in recipes if recipe.name not in finished]
+    end = time.monotonic() + 60 * minutes
     for start in range(0, len(left), together or max(len(left), 1)):
         group = left[start : start + (together or len(left))]
         rows = [Row(each, size, samples, device, seed) for each in _with_first(recipes, group)]
@@ -53,7 +58,9 @@ def run(
             finished.setdefault(found["name"], found)  # the first recipe has its row already
         if keep:
             keep([finished[r.name] for r in recipes if r.name in finished])
-    return [finished[recipe.name] for recipe in recipes]
+        if time.monotonic() > end:
+            break
+    return [finished[recipe.name] for recipe in recipes if recipe.name in finished]
 
 
 def _with_first(recipes: Sequence[Recipe], group: list[Recipe]) -> list[Recipe]:

@@ -163,6 +163,19 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(tiny, tmp_path, capsys):
     assert "seldom: turn" not in capsys.readouterr().out
 
 
+def test_a_run_ends_in_time_and_says_that_there_is_more(tiny, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    line = f"--recipe plain seldom packed --steps 1 --repeats 1 --together 1 --tokens {tiny}"
+    for rows in (1, 2):
+        with pytest.raises(SystemExit) as end:
+            speed.main(f"{line} --out {out} --resume --minutes 0".split())
+        assert end.value.code == speed.MORE == 75
+        assert len(json.loads(out.read_text("utf-8"))["ladder"]) == rows
+        assert f"{3 - rows} recipes are left" in capsys.readouterr().out
+    rows = speed.main(f"{line} --out {out} --resume --minutes 0".split())
+    assert [row["name"] for row in rows] == ["plain", "seldom", "packed"]
+
+
 def test_a_failed_row_is_tried_again(tiny, tmp_path):
     out = tmp_path / "out.json"
     failed = {"name": "plain", "base": None, "error": "plain: no memory", "switch": {}}

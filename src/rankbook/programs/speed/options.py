@@ -1,11 +1,12 @@
 """The options of speed: read and checked before anything is loaded or any rank waits."""
 
 import argparse
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankbook.programs.options import Parser, positive, rate, typed
+from rankbook.programs.options import Parser, positive, rate, seconds, typed
 from rankbook.speed.recipes import Recipe, ladder, recipe
 from rankbook.speed.sizes import SIZES, Size, size
 from rankbook.speed.strategies import STRATEGIES
@@ -22,7 +23,8 @@ class Options:
     list: only name recipes and strategies. recipes: to be timed; none if only tokens are to be
     written. steps: of the plain batch, a pass; `samples` of it. repeats: timed passes. together:
     rows that take turns with the first, 0: all. accuracy: then train each recipe for all epochs
-    with so many seeds. resume: keep the rows that the file of `out` has. strategy: how `ranks`
+    with so many seeds. resume: keep the rows that the file of `out` has. minutes: after them no
+    more rows begin. strategy: how `ranks`
     share the step; None in one process. tokens, save_tokens, out: files to read and to write.
     timeout: seconds.
     """
@@ -36,6 +38,7 @@ class Options:
     together: int
     accuracy: int
     resume: bool
+    minutes: float
     seed: int
     ranks: int
     strategy: str | None
@@ -65,6 +68,7 @@ def parser() -> Parser:
     add("--repeats", type=positive, default=7, help="timed passes of each recipe (7)")
     add("--together", type=int, default=0, metavar="ROWS", help="in turn with the first (all)")
     add("--accuracy", type=int, default=0, metavar="SEEDS", help="then train each, and test it")
+    add("--minutes", type=seconds, default=math.inf, help="to begin no more after (no end)")
     add("--resume", action="store_true", help="go on with what the file of --out has not")
     add("--seed", type=int, default=0, help="of the parameters and of the order (0)")
     add("--tokens", type=Path, metavar="FILE", help="read the reviews' token ids from there")

@@ -25,6 +25,8 @@ from rankbook.speed.strategies import STRATEGIES
 from rankbook.speed.token_file import load_tokens, save_tokens
 from rankbook.speed.tokenising import tokenised
 
+MORE = os.EX_TEMPFAIL  # the status that says: there is more to do
+
 
 def main(arguments: list[str] | None = None) -> list[dict]:
     """Do what the options say; return the rows that were measured, failed ones included."""
@@ -71,10 +73,15 @@ def alone(options: Options, reviews: dict, device: torch.device) -> list[dict]:
         repeats=options.repeats,
         seed=options.seed,
         together=options.together or None,
+        minutes=options.minutes,
         done=book.rows,
         keep=book.keep,
         say=say,
     )
+    left = len(options.recipes) - len(rows)
+    if left:
+        say(f"speed: {left} recipes are left; the same command with --resume goes on with them")
+        raise SystemExit(MORE)
     if options.accuracy:
         accuracies(
             options.recipes,
