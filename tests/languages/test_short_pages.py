@@ -1,4 +1,4 @@
-"""The pages of Parts I and II: short, one idea each, and no term before it is introduced."""
+"""The pages of Parts I to III: short, one idea each, and no term before it is introduced."""
 
 import json
 import re
@@ -11,10 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 TOPICS = {  # of the glossary: those whose terms a part introduces
     "1": ("Processes and groups", "Collectives", "Data parallelism"),
     "2": ("Pipelines and other model parallelism",),
+    "3": ("Speed and memory",),
 }
 LATER = {  # terms of these topics that only later parts use
     "1": {"device mesh"},
     "2": {"activation checkpointing", "tensor parallelism"},
+    "3": set(),
 }
 
 
@@ -45,6 +47,7 @@ def prose(cell: dict) -> str:
 def test_the_parts_are_there():
     assert len(pages("1")) >= 9 and pages("1")[0] == "11_ranks_live"
     assert len(pages("2")) >= 7 and pages("2")[0] == "21_pipelines"
+    assert len(pages("3")) == 9 and pages("3")[0] == "31_where_the_time_goes"
     assert pages("A") == ["A1_original_today"]
 
 
