@@ -279,3 +279,14 @@ def test_excerpts_differ_from_the_listing_in_devices_and_precision():
     devices = re.findall(r"devices=(\[1\]|\d)", text)
     assert devices == ["[1]", "1", "[1]", "4", "4", "4"]
     assert re.findall(r'precision="([^"]+)"', text) == ["fp16", "16", "16", "16-mixed"]
+
+
+def test_the_warm_up_of_the_side_note_is_a_forward_pass_in_32_bits():
+    path = ORIGINALS / TEXT
+    if not path.exists():
+        pytest.skip(f"the original's text {TEXT} is not beside this checkout")
+    (note,) = re.findall(
+        r"model = torch\.compile\(model\)for.*?# start timing", path.read_text("utf-8")
+    )
+    assert "outputs = model(" in note
+    assert not any(word in note for word in ("backward", "autocast", "half", "16"))
