@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from matplotlib.figure import Figure
@@ -13,11 +14,13 @@ from rankbook import plots
 NOTHING = {
     "all_reduce_at_scale": ({}, {}),
     "alpha_beta": ([], [], 0.0, 0.0),
+    "backward_traces": ({},),
     "batch_cut": ([],),
     "break_even": ({},),
     "by_step": ({}, "loss"),
     "bus_bandwidth": ([], 8, 1e9),
     "collectives": ([], []),
+    "compiling_calls": ({},),
     "counts": ({},),
     "elastic_timeline": ([],),
     "growing_batches": ({}, 0),
@@ -32,10 +35,12 @@ NOTHING = {
     "padding": ({},),
     "padding_recovered": ({}, {}),
     "predictions": ([],),
+    "predictions_checked": ([],),
     "queue": ([[]],),
     "race": ([],),
     "rank_memory": ([],),
     "reading_rates": ([],),
+    "roofline": (SimpleNamespace(by_kind=dict), None),
     "ring_steps": ([],),
     "sample_weights": ({},),
     "scaling": ({},),
@@ -59,7 +64,8 @@ def figures() -> set[str]:
         name
         for name, function in functions.items()
         if inspect.isfunction(function) and inspect.signature(function).return_annotation is Figure
-    }
+        "step_trace": ({},),
+}
 
 
 def test_every_figure_is_held_to_the_conventions():

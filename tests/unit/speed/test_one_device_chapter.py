@@ -1,7 +1,5 @@
 """What chapter 31 claims of formats, microbatches, graphs and tests, which no module holds."""
 
-import logging
-
 import pytest
 import torch
 from torch import nn
@@ -9,9 +7,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from rankbook.models import Classifier
-from rankbook.plots import break_even_steps
 from rankbook.speed import make_batch, size, synthetic
-from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Training
 from rankbook.speed.recipes import recipe
 
@@ -74,18 +70,6 @@ def test_mean_of_unequal_means_is_another_gradient(packed):
     assert (by_parts - whole).norm() > 0.01 * whole.norm()
 
 
-@pytest.mark.parametrize(("options", "made"), [({"dynamic": False}, 8), ({}, 2),
-                                               ({"dynamic": True}, 1)])  # fmt: skip
-def test_twelve_lengths_make_so_many_graphs(options, made, caplog):
-    caplog.set_level(logging.ERROR, "torch._dynamo")
-    torch.compiler.reset()
-    before = graphs()
-    compiled = torch.compile(lambda x: torch.tanh(x) + 1, backend="eager", **options)
-    for length in range(100, 112):
-        compiled(torch.zeros(length, 4))
-    assert graphs() - before == made
-
-
 def test_drop_last_leaves_reviews_untested():
     for rows, left in ((5_000, 8), (10_000, 4)):
         batches = DataLoader(range(rows), batch_size=12, drop_last=True)
@@ -99,10 +83,3 @@ def test_eval_in_the_loop_needs_train_in_the_loop():
         seen.append(network.training)
         network.eval()  # for the accuracy of the batch, as the Fabric listing does
     assert seen == [True, False, False]
-
-
-def test_compiling_would_have_paid_in_the_fourth_epoch():
-    steps = 3 * (35_000 // 12)
-    eager = (0.0, 60 * 8.25 / steps)
-    compiled = (60 * (8.44 - 5.6), 60 * 5.6 / steps)
-    assert 3 < 3 * break_even_steps(eager, compiled) / steps < 4
