@@ -33,9 +33,9 @@ WARM_UP, MICROBATCHES = 2, 4
 ALONE, NO_SYNC, SYNC = "alone", "ddp, 4 parts, sent once", "ddp, 4 parts, each sent"
 LOSSES = {"ddp-bf16": 2e-2}  # what the first losses may be off by; the others by float32's rounding
 WHAT = (
-    "A training step of the size cpu (2 layers of width 128, packed reviews of IMDB, {batch} in "
-    "all), {ranks} ranks of a thread each, or one process: milliseconds of the slowest rank, mean "
-    "of {steps} steps; MiB that the fullest rank keeps; MiB that DDP sends in a step"
+    "A training step of the size cpu ({layers} layers of width {width}, packed reviews of IMDB, "
+    "{batch} in all), {ranks} ranks of a thread each, or one process: milliseconds of the slowest "
+    "rank, mean of {steps} steps; MiB that the fullest rank keeps; MiB that DDP sends in a step"
 )
 
 
@@ -51,7 +51,9 @@ def main(arguments: list[str] | None = None) -> None:
     rows = table(found, options)
     about = {"kind": "CPU", "ranks": options.ranks, "backend": "gloo", "load": load}
     about |= {"memory": memory(found, options.ranks), "rates": rates(rows, options.ranks)}
-    what = WHAT.format(batch=options.batch, ranks=options.ranks, steps=options.steps)
+    config = size("cpu").model
+    what = WHAT.format(layers=config.layers, width=config.d_model, batch=options.batch,
+                       ranks=options.ranks, steps=options.steps)  # fmt: skip
     path = write(f"speed_many-cpu-{options.ranks}", what, rows, libraries=("torch",), **about)
     print(*rows, path, sep="\n")
 
