@@ -17,15 +17,15 @@ def compiling_calls(ways: Mapping[str, Iterable[tuple[float, int]]]) -> Figure:
     a colour of their own; above a panel stand the graphs and the seconds of all its calls. Raises
     ValueError without a call.
     """
-    ways = {name: list(calls) for name, calls in ways.items()}
-    if not ways or not all(ways.values()):
+    panels_of = {name: list(calls) for name, calls in ways.items()}
+    if not panels_of or not all(panels_of.values()):
         raise ValueError("compiling_calls: no calls; give (seconds, graphs) for each of them")
     with style():
         figure, panels = plt.subplots(
-            len(ways), sharex=True, sharey=True, squeeze=False,
-            figsize=(5.4, 1.15 * len(ways) + 0.8), layout="constrained",
+            len(panels_of), sharex=True, sharey=True, squeeze=False,
+            figsize=(5.4, 1.15 * len(panels_of) + 0.8), layout="constrained",
         )  # fmt: skip
-        for axes, (name, calls) in zip(panels[:, 0], ways.items(), strict=True):
+        for axes, (name, calls) in zip(panels[:, 0], panels_of.items(), strict=True):
             numbers, shades = range(1, len(calls) + 1), [MADE if n else QUICK for _, n in calls]
             axes.bar(numbers, [1e3 * seconds for seconds, _ in calls], 0.8, color=shades)
             axes.set(yscale="log", xticks=numbers)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -35,7 +35,8 @@ def watching() -> Iterator[Watched]:
     watched = Watched(graphs())
     logger, listener = logging.getLogger("torch._dynamo"), _Listener(watched.warnings)
     usual = logger.handlers, logger.level, logger.propagate
-    logger.handlers, logger.propagate = [listener], False
+    logger.handlers = cast(list[logging.Handler], [listener])
+    logger.propagate = False
     logger.setLevel(logging.WARNING)
     try:
         yield watched

@@ -50,6 +50,7 @@ NOTHING = {
     "soak": ({"rows": []},),
     "speed_up_steps": ([],),
     "start_at_scale": ({}, {}),
+    "step_trace": ({},),
     "timelines": ({},),
     "world_losses": ({}, {}, {}),
     "wrapping_table": ([],),
@@ -64,8 +65,7 @@ def figures() -> set[str]:
         name
         for name, function in functions.items()
         if inspect.isfunction(function) and inspect.signature(function).return_annotation is Figure
-        "step_trace": ({},),
-}
+    }
 
 
 def test_every_figure_is_held_to_the_conventions():
