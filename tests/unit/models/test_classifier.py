@@ -250,6 +250,7 @@ def test_residual_stream_stays_as_it_is_without_autocast(packed):
         Classifier(small(), residual="fp8")
 
 
+@pytest.mark.slow
 def test_sixteen_bit_stream_compiles_whole(packed):
     model = large(Classifier(small(), attention="sdpa", residual="bf16").initialise(1))
     compiled = torch.compile(model, backend="eager", fullgraph=True)
