@@ -56,11 +56,12 @@ def main(arguments: list[str] | None = None) -> None:
     what = WHAT.format(layers=config.layers, width=config.d_model, rows=options.rows,
                        ranks=options.ranks)  # fmt: skip
     rows = table(found, options)
+    measured_alone = parts(found)
     about = {"kind": kind, "ranks": options.ranks, "load": load, "alpha": found["alpha"]}
-    about |= {"beta": found["beta"], "parameters": found["parameters"], "parts": parts(found)}
+    about |= {"beta": found["beta"], "parameters": found["parameters"], "parts": measured_alone}
     name = f"speed_scaling-{kind.lower()}-{options.ranks}"
     path = write(name, what, rows, libraries=("torch",), **about)
-    print(*rows, *about["parts"], path, sep="\n")
+    print(*rows, *measured_alone, path, sep="\n")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -102,9 +103,13 @@ def measure(options: argparse.Namespace, device: torch.device) -> dict:
     sent = time_all_reduce(SIZES, options.repeats, device).median(dim=1).values
     alpha, beta = fit_alpha_beta(torch.tensor(SIZES), sent)
     model, _ = init_model(size("cpu"), attention="sdpa")
-    found = {"seconds": seconds, "alpha": alpha, "beta": beta}
-    found["kind"] = "GPU" if device.type == "cuda" else "CPU"
-    return found | {"parameters": sum(p.numel() for p in model.parameters())}
+    return {
+        "kind": "GPU" if device.type == "cuda" else "CPU",
+        "seconds": seconds,
+        "alpha": alpha,
+        "beta": beta,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 def steps(options: argparse.Namespace, device: torch.device) -> dict[str, Callable]:
