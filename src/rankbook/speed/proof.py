@@ -55,8 +55,8 @@ class Distance:
     @property
     def parts(self) -> dict[str, float]:
         """All of them by name, in the order in which `check` looks at them."""
-        return {"the loss": self.loss, "the logits": self.logits} | {
-            f"the gradient of {name}": value for name, value in self.gradients.items()
+        return {"loss": self.loss, "logits": self.logits} | {
+            f"gradient of {name}": value for name, value in self.gradients.items()
         }
 
     @property
@@ -210,9 +210,7 @@ def check(found: Outcome, right: Outcome, precision: str, config: ClassifierConf
     distance, limit = off(found, right), allowed(precision, config)
     for what, value in distance.parts.items():
         if not value <= limit:  # NaN is not
-            raise AssertionError(
-                f"{what} is off by {value:.1e}; {precision} explains {limit:.1e} of it at most"
-            )
+            raise AssertionError(f"{what} off by {value:.1e}; {precision} allows {limit:.1e}")
     return distance
 
 
@@ -225,7 +223,7 @@ def caught(found: Outcome, right: Outcome, precision: str, config: ClassifierCon
         check(found, right, precision, config)
     except AssertionError as error:
         return str(error)
-    raise AssertionError(f"not caught: {precision} would explain what is off: the proof is void")
+    raise AssertionError(f"not caught: {precision} allows what is off, so the proof is void")
 
 
 @contextlib.contextmanager
