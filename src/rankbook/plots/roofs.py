@@ -22,8 +22,8 @@ def roofline(account: Any, machine: Any, seconds: Mapping[str, float] | None = N
     if not kinds:
         raise ValueError("roofline: no operation with arithmetic; let account() run a whole step")
     lowest = min(part.intensity for part in kinds.values())
-    ends = np.array([lowest / 3, max(20 * machine.ridge, 3 * _highest(kinds))])
-    x = np.geomspace(*ends, 200)
+    ends = lowest / 3, max(20 * machine.ridge, 3 * _highest(kinds))
+    x = np.geomspace(ends[0], ends[1], 200)
     with style():
         figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
         for i, (name, product) in enumerate(sorted(machine.products.items(), key=lambda p: -p[1])):
@@ -31,8 +31,9 @@ def roofline(account: Any, machine: Any, seconds: Mapping[str, float] | None = N
             axes.plot(x, roof, color=color(i), lw=2)
             axes.text(ends[1], product * 1.12, f"{name} {_rate(product)}", ha="right", size=8.5,
                       color=color(i))  # fmt: skip
-        axes.text(x[40], 1.25 * x[40] * machine.bytes_per_s, f"{machine.bytes_per_s / 1e9:.3g} GB/s",
-                  ha="right", size=8.5, color=QUIET)  # fmt: skip
+        low, height = x[3], x[3] * machine.bytes_per_s
+        axes.text(low, 4 * height, f"memory {machine.bytes_per_s / 1e9:.3g} GB/s", size=8.5,
+                  color=QUIET)  # fmt: skip
         for i, (name, part) in enumerate(kinds.items()):
             _mark(axes, i, name, part, machine, (seconds or {}).get(name))
         axes.set(xscale="log", yscale="log", xlim=ends, xlabel="arithmetic intensity, FLOP a byte",

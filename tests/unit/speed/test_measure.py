@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from rankbook.speed import measure
 from rankbook.speed.batches import make_batch
 from rankbook.speed.loop import Training
-from rankbook.speed.measure import PeakMemory, matmul_peak, state_bytes, step_flop
+from rankbook.speed.measure import PeakMemory, matmul_peak, share_of_peak, state_bytes, step_flop
 from rankbook.speed.recipes import recipe
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import size
@@ -68,3 +69,33 @@ def test_a_device_has_a_peak(precision):
     peak = matmul_peak(precision, "cpu", seconds=0.01)
     assert 1e7 < peak < 1e15
     assert matmul_peak(precision, "cpu", seconds=0.01) == peak  # measured once
+
+
+def test_threads_have_peaks_of_their_own(monkeypatch):
+    speeds = iter([5.0, 9.0, 3.0])
+    monkeypatch.setattr(measure, "_best", {})
+    monkeypatch.setattr(measure, "_matmul_flop_per_s", lambda *_: next(speeds))
+    threads = torch.get_num_threads()
+    assert matmul_peak("float32") == matmul_peak("float32") == 5.0
+    try:
+        torch.set_num_threads(threads + 1)
+        assert matmul_peak("float32") == 9.0
+        assert matmul_peak("float32", again=True) == 9.0  # 3.0 was a busy moment
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_share_has_one_denominator_and_is_never_above_one(monkeypatch):
+    monkeypatch.setattr(measure, "_best", {})
+    found = {"float32": [4.0, 4.0, 8.0], "bf16": [2.0, 2.0, 16.0]}  # busy, busy, quiet
+    monkeypatch.setattr(measure, "_matmul_flop_per_s", lambda format, *_: found[format].pop(0))
+    assert share_of_peak(2.0) == 0.5
+    assert share_of_peak(12.0) == 0.75  # measured again, twice
+    assert share_of_peak(2.0) == 0.125
+
+
+def test_more_than_the_peak_is_refused(monkeypatch):
+    monkeypatch.setattr(measure, "_best", {})
+    monkeypatch.setattr(measure, "_matmul_flop_per_s", lambda *_: 1e9)
+    with pytest.raises(ValueError, match="more than this device's best product"):
+        share_of_peak(4.21e9)
