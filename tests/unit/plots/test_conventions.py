@@ -32,6 +32,7 @@ NOTHING = {
     "more_ranks": ({}, 2),
     "nodes": ([],),
     "overlap": ({},),
+    "owner_parts": ({},),
     "padding": ({},),
     "padding_recovered": ({}, {}),
     "predictions": ([],),
