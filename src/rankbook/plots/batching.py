@@ -77,8 +77,10 @@ def padding_recovered(
         axes.spines["left"].set_visible(False)
         axes.tick_params(left=False)
         handles = [
-            plt.Line2D([], [], color=color(1), lw=2.2, label="limit of the way's own arithmetic"),
-            plt.Line2D([], [], color=QUIET, ls="--", lw=1.2, label="no padding at all"),
+            plt.Line2D([], [], color=color(1), lw=2.2, label="as its arithmetic"),
+            plt.Line2D(
+                [], [], color=QUIET, ls="--", lw=1.2, label="as the arithmetic without padding"
+            ),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5)
     return figure
