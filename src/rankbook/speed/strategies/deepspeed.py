@@ -16,7 +16,6 @@ from torch import nn
 from rankbook.speed.batches import Batch
 from rankbook.speed.strategies.strategy import Strategy, moments, storages
 
-
 # What is kept in the memory of the host instead of the device's
 OFFLOAD = {
     None: {},
@@ -76,7 +75,9 @@ def settings(stage: int, bucket: int, live: int | None = None, offload: str | No
 
 
 class _Engine(Strategy):
-    gradients: dict[int, int] = {}
+    def __init__(self, model, optimizer, device):
+        super().__init__(model, optimizer, device)
+        self.gradients: dict[int, int] = {}
 
     def step(self, *batches: Batch) -> torch.Tensor:
         """As everywhere, but of one batch: the engine counts parts by itself, of one size."""

@@ -50,15 +50,16 @@ class Ledger(TorchDispatchMode):
         def resized(storage: UntypedStorage, size: int) -> Any:
             found = self._resize(storage, size)
             if storage._cdata in self._live:
-                self._live[storage._cdata].sizes.append((self.clock, storage.nbytes()))
+                self._live[storage._cdata].sizes.append((self.clock + 1, storage.nbytes()))
             return found
 
-        UntypedStorage.resize_ = resized  # FSDP2 empties gathered parameters by it
+        # FSDP2 empties gathered parameters by it
+        setattr(UntypedStorage, "resize_", resized)  # noqa: B010
         return super().__enter__()
 
-    def __exit__(self, *problem):
-        UntypedStorage.resize_ = self._resize
-        super().__exit__(*problem)
+    def __exit__(self, exc_type, exc_val, exc_tb):
+        setattr(UntypedStorage, "resize_", self._resize)  # noqa: B010
+        super().__exit__(exc_type, exc_val, exc_tb)
         for into, source in reversed(self._copies):  # what went into a bucket was a gradient
             if source.part == REST and into.part in ("gradients", "buffers"):
                 source.part = "gradients"
@@ -82,7 +83,7 @@ class Ledger(TorchDispatchMode):
         return [entry for entry in found if entry]
 
     def tag(self, part: str, tensors: Any) -> None:
-        """Say that the storages of `tensors` belong to `part`, unless they belong to one already."""
+        """Say that the storages of `tensors` are of `part`, unless they belong to one already."""
         for entry in self.of(tensors):
             if entry.part == REST:
                 entry.part = part
@@ -123,7 +124,8 @@ class Ledger(TorchDispatchMode):
         return self._live[key]
 
     def _gone(self, key: int) -> None:
-        self._live.pop(key).sizes.append((self.clock, 0))
+        # it was there when the last operation was done, and is gone when the next one is
+        self._live.pop(key).sizes.append((self.clock + 1, 0))
         del self._watchers[key]
 
     def _by_name(self, name: str, args: tuple, kwargs: dict, touched: list[Entry]) -> None:
@@ -132,6 +134,8 @@ class Ledger(TorchDispatchMode):
             self.tag("gathered", args[0])
         elif "split_with_sizes_copy" in name:  # FSDP2, out of what it gathered
             self.tag("gathered", kwargs.get("out"))
+        elif name.startswith("aten.cat") and any(each.part == "gathered" for each in touched):
+            touched[-1].part = "gathered"  # DeepSpeed, from the shards that came
         elif "chunk_cat" in name:  # FSDP2, into what it reduces
             self.tag("gradients", args)
             self.tag("buffers", kwargs.get("out"))

@@ -1,4 +1,4 @@
-"""The outcome of a global batch under a strategy, whole on every rank: for `rankbook.speed.proof`."""
+"""The outcome of a global batch under a strategy, whole on every rank, for `speed.proof`."""
 
 import torch
 from torch import Tensor

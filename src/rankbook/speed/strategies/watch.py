@@ -1,6 +1,6 @@
 """One step of a rank, watched: the bytes of each part after each operation, and what was sent."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -91,7 +91,7 @@ def _note(trained: Strategy, ledger: Ledger, begins: dict[str, int]) -> None:
 
 def ring(messages: Sequence[tuple[str, int]], ranks: int) -> dict[str, float]:
     """Bytes that a rank sends for collectives (name, bytes of the whole), by collective."""
-    sent: Counter = Counter()
+    sent: dict[str, float] = defaultdict(float)
     for name, size in messages:
         plain = name.strip("_").replace("_base", "").replace("_coalesced", "")
         for known, times in _TIMES.items():
