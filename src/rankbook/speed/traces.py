@@ -25,6 +25,19 @@ BOOKKEEPING = frozenset(
 )  # fmt: skip
 
 
+# parts of the names that GPU kernels bear, the first that fits counts
+KERNELS = {
+    "attention kernel": ("flash", "fmha", "attention", "sdp"),
+    "matmul": ("gemm", "cutlass", "nvjet", "cublas", "splitk", "gemv"),
+    "softmax": ("softmax",),
+    "layer norm": ("layer_norm", "layernorm", "gammabeta"),
+    "gelu": ("gelu",),
+    "Adam": ("adam", "multi_tensor_apply"),
+    "embedding": ("embedding", "index_select"),
+    "copy": ("memcpy", "memset", "copy", "catarray", "fillfunctor"),
+}
+
+
 @dataclass(frozen=True)
 class Span:
     """One operation of the device: from `start` to `end`, in seconds since the step began."""
@@ -137,10 +150,20 @@ def inside_gpu(events: Iterable) -> list:
     return [e for e in events if e.device_type == DeviceType.CUDA and not e.is_user_annotation]
 
 
+def kernel_kind(name: str) -> str:
+    """The kind of the GPU kernel `name`, guessed from it; "other" if no word is known."""
+    low = name.lower()
+    for kind, words in KERNELS.items():
+        if any(word in low for word in words):
+            return kind
+    return "other"
+
+
 def _spans(events: Iterable, begin: float) -> tuple[Span, ...]:
     spans = []
     for event in events:
         name = event.name.removeprefix("aten::")
         start, end = ((at - begin) * 1e-6 for at in (event.time_range.start, event.time_range.end))
-        spans.append(Span(name, kind_of(name), start, end))
+        gpu = event.device_type == DeviceType.CUDA
+        spans.append(Span(name, kernel_kind(name) if gpu else kind_of(name), start, end))
     return tuple(sorted(spans, key=lambda span: (span.start, span.end)))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from rankbook.speed.traces import Span, Trace, trace, working
+from rankbook.speed.traces import Span, Trace, kernel_kind, trace, working
 
 
 def test_gaps_are_what_no_span_covers():
@@ -52,3 +52,20 @@ def test_a_step_has_its_operations_and_named_parts():
     assert "forward" in names and "Optimizer.step#Adam.step" in names
     assert all(0 <= span.start <= span.end <= found.seconds for span in found.spans)
     assert 0 < found.gap_share < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n", "matmul"),
+        ("nvjet_tst_128x256_64x4", "matmul"),
+        ("pytorch_flash::flash_fwd_kernel", "attention kernel"),
+        ("void at::native::(anonymous namespace)::cunn_SoftMaxForward", "softmax"),
+        ("void at::native::vectorized_layer_norm_kernel", "layer norm"),
+        ("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor>", "Adam"),
+        ("Memcpy HtoD (Pinned -> Device)", "copy"),
+        ("void at::native::vectorized_elementwise_kernel<AddFunctor>", "other"),
+    ],
+)
+def test_kernels_have_kinds_by_their_names(name, kind):
+    assert kernel_kind(name) == kind
