@@ -8,6 +8,7 @@ import torch
 
 from benchmarks import pipelines, pipelines_gpu
 from rankbook.models import TransformerConfig, TransformerLM, preset
+from rankbook.speed import Machine
 
 
 @pytest.mark.parametrize(
@@ -44,11 +45,16 @@ def test_operations_count_every_weight():
     assert pipelines_gpu.operations(config, 512) == 6 * (weights + attention)
 
 
-@pytest.mark.parametrize(
-    ("name", "peak"), [("NVIDIA H200", 989), ("NVIDIA A100-SXM4-80GB", 312), ("Tesla T4", None)]
-)
-def test_known_peak(name, peak):
-    assert pipelines_gpu.known_peak(name) == peak
+def test_shares_are_of_the_measured_product_and_of_the_makers_peak(monkeypatch):
+    limits = Machine("NVIDIA H200", {"float32": 5e13, "bf16": 8e14}, 4e12, 1e-5, 989e12)
+    monkeypatch.setattr(pipelines_gpu, "measure_machine", lambda device: limits)
+    found = pipelines_gpu.shares(4e14, torch.device("cpu"))
+    assert found == {
+        "of the measured product": "50% of 800",
+        "of the maker's peak": "40% of 989 TFLOP/s",
+    }
+    asked = pipelines_gpu.shares(4e14, torch.device("cpu"), peak=800)
+    assert asked["of the maker's peak"] == "50% of 800 TFLOP/s"
 
 
 def test_steps_are_timed_in_turn():
