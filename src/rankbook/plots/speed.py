@@ -15,7 +15,7 @@ from rankbook.plots.theme import INK, QUIET, color, ink_on, style
 MAIN, SIDE, FAILED, GREY = color(0), color(2), color(3), "#5b646c"
 WORDS = {"batch_times": "times the batch", "rate_rule": "rate", "accumulate": "microbatches"}
 PAPER = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
-HEAD = ["row", "samples/s", "times", "of peak", "memory", "test accuracy", "note"]
+HEAD = ["row", "samples/s", "times", "compile", "of peak", "memory", "note"]
 Way = tuple[float, float]  # seconds before the first step, seconds a step
 
 
@@ -124,16 +124,21 @@ def _line(row: Mapping) -> list[str]:
     """One row of the table."""
     if "seconds" not in row:
         return [row["name"], *[""] * (len(HEAD) - 2), _why_not(row)]
-    share, memory, right = (row.get(key) for key in ("peak_share", "peak_bytes", "test_last"))
+    share, memory, compiling = (row.get(key) for key in ("peak_share", "peak_bytes", "compile_s"))
     return [
         row["name"],
         f"{row['samples_per_s']:,.4g}",
-        f"{row['speed_up']:.2f}",
-        f"{share:.0%}" if share else "",
+        _spread(row.get("times")),
+        f"{compiling:.0f} s" if compiling else "",
+        f"{share:.1%}" if share else "",
         f"{memory / 2**30:.1f} GiB" if memory else "",
-        f"{right:.1%}" if right is not None else "",
         "side" if _is_side(row) else "",
     ]
+
+
+def _spread(times: Mapping | None) -> str:
+    """The median, and in brackets the 10th and 90th percentile."""
+    return f"{times['median']:.2f} ({times['p10']:.2f} to {times['p90']:.2f})" if times else ""
 
 
 def break_even(ways: Mapping[str, Way], unit: str = "steps") -> Figure:

@@ -5,6 +5,7 @@ import gc
 
 import torch
 from torch._inductor.utils import fresh_cache
+from torch.utils.data import DataLoader
 
 from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of
@@ -29,6 +30,7 @@ class Row:
         self.skipped = reason_to_skip(recipe, device)
         self.error: str | None = None
         self.training: Training | None = None
+        self.stream: DataLoader | None = None
         self.first: Pass | None = None
         self.turns: list[Pass] = []
         self.peaks: list[int | None] = []
@@ -81,9 +83,10 @@ class Row:
         self._aside(self.training)
 
     def _pass(self, training: Training) -> tuple[Pass, int | None]:
-        stream = loader_of(self.recipe, self.size, self.reviews, seed=self.seed)
+        if self.stream is None:  # its workers stay: a fork has the next pass copy pages it writes
+            self.stream = loader_of(self.recipe, self.size, self.reviews, seed=self.seed)
         with PeakMemory(self.device) as memory:
-            done = RUNNERS[self.recipe.runner](training, stream)
+            done = RUNNERS[self.recipe.runner](training, self.stream)
         training.optimizer.zero_grad()
         return done, memory.grown
 
@@ -93,7 +96,7 @@ class Row:
 
     def free(self) -> None:
         """Give the memory of the model and the optimizer back."""
-        self.training = None
+        self.training = self.stream = None
         if self.device.type == "cuda":
             gc.collect()
             torch.cuda.empty_cache()

@@ -16,12 +16,13 @@ def row(name, seconds=None, switch=None, side=False, base=None, **more):
         spread = {"median": seconds, "p10": seconds * 0.9, "p90": seconds * 1.2}
         found |= {"samples": 96, "seconds": spread, "samples_per_s": 96 / seconds}
         found |= {"speed_up": 4.0 / seconds, "peak_share": 0.25, "peak_bytes": 3 * 2**29}
+        found |= {"times": {"median": 4.0 / seconds, "p10": 3.0 / seconds, "p90": 5.0 / seconds}}
     return found | more
 
 
 LADDER = [
     row("plain", 4.0),
-    row("sdpa", 1.0, {"attention": ["eager", "sdpa"]}, base="plain"),
+    row("sdpa", 1.0, {"attention": ["eager", "sdpa"]}, base="plain", compile_s=31.0),
     row("bf16", 8.0, {"precision": ["float32", "bf16"]}, side=True, base="sdpa"),
     row("tf32", switch={"precision": ["float32", "tf32"]}, base="sdpa", skipped="this is a CPU"),
     row("64x batch", switch={"batch_times": [16, 64]}, base="sdpa", error="64x batch: no memory"),
@@ -66,12 +67,12 @@ def test_the_ladders_table_names_machines_and_what_is_missing():
     result = {"kind": "CPU", "where": "2 CPU cores", "libraries": {"torch": "2.13"}}
     result |= {"when": "2026-01-02", "ladder": LADDER}
     table = plots.ladder_table([result, {"kind": "CPU", "rows": []}])
-    assert table.head == ["row", "samples/s", "times", "of peak", "memory", "note"]
+    assert table.head == ["row", "samples/s", "times", "compile", "of peak", "memory", "note"]
     assert table.rows[0][0] == "2 CPU cores, torch 2.13, 2026-01-02"
-    assert table.rows[2] == ["sdpa", "96", "4.00", "25%", "1.5 GiB", ""]
+    assert table.rows[2] == ["sdpa", "96", "4.00 (3.00 to 5.00)", "31 s", "25.0%", "1.5 GiB", ""]
     assert table.rows[3][-1] == "side"
     assert table.rows[4][-1] == "skipped: this is a CPU"
-    assert table.rows[-1] == ["GPU", "", "", "", "", "not measured yet"]
+    assert table.rows[-1] == ["GPU", "", "", "", "", "", "not measured yet"]
     assert repr(plots.ladder_table([])).count("not measured yet") == 2
     assert "not measured" not in repr(plots.ladder_table([result, result | {"kind": "GPU"}]))
 
