@@ -39,7 +39,7 @@ def _by_peak(name: str) -> Callable[[Shape, int], float]:
 def _gathered_only(shape: Shape, ranks: int) -> float:
     """FSDP2 with its shards on the host: what is gathered, and what is sent, is on the card."""
     found = peak("fsdp2", shape, ranks)
-    return found.gathered + found.buffers
+    return found.gathered + 2 * found.buffers  # a layer's gradients, and those again to be sent
 
 
 def _parameters_only(shape: Shape, ranks: int) -> float:

@@ -16,12 +16,21 @@ from rankbook.speed.strategies.zero1 import dealt
 
 @dataclass(frozen=True)
 class Shape:
-    """Numbers of parameters: all, of one layer, of the largest tensor; `sizes` of each tensor."""
+    """Numbers of parameters: all, of one layer, of the largest tensor; `sizes` of each tensor.
+
+    layers: how many there are; 0 stands for as many as the total has room for.
+    """
 
     total: int
     layer: int
     largest: int
     sizes: tuple[int, ...] = ()
+    layers: int = 0
+
+    @property
+    def root(self) -> int:
+        """Parameters that are in no layer: embeddings and the head."""
+        return self.total - self.layer * (self.layers or self.total // self.layer)
 
     @property
     def share(self) -> Callable[[int], float]:
@@ -32,8 +41,9 @@ class Shape:
 def shape_of(model: nn.Module, layers: str = "distilbert.transformer.layer") -> Shape:
     """The shape of a model with a list of equal `layers`."""
     sizes = tuple(p.numel() for p in model.parameters())
-    first = next(model.get_submodule(layers).children())
-    return Shape(sum(sizes), sum(p.numel() for p in first.parameters()), max(sizes), sizes)
+    children = list(model.get_submodule(layers).children())
+    layer = sum(p.numel() for p in children[0].parameters())
+    return Shape(sum(sizes), layer, max(sizes), sizes, len(children))
 
 
 def ddp(shape: Shape, ranks: int, bucket: int, as_view: bool = True) -> Bytes:
@@ -59,13 +69,12 @@ def fsdp2(shape: Shape, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
     the buffer from which they are sent, and gloo has another copy of it. With `reshard` False all
     is gathered when the forward pass ends, and two layers lie in the buffers they came in.
     """
-    p, n, layer = shape.total, ranks, shape.layer
+    p, n, layer, root = shape.total, ranks, shape.layer, shape.root
     if not reshard:
         return Bytes(4 * p / n, 0, 8 * p / n, gathered=4 * p + 8 * layer)
-    root = p - layer * _layers(shape)
     done = max(0, p - root - 2 * layer)
-    buffers = 4 * layer * 2
-    return Bytes(4 * p / n, 4 * done / n, 8 * p / n, buffers, 4 * (root + 2 * layer))
+    gradients = 4 * done / n + 4 * layer  # gloo's copy among them
+    return Bytes(4 * p / n, gradients, 8 * p / n, 4 * layer, 4 * (root + 2 * layer))
 
 
 def deepspeed1(shape: Shape, ranks: int, bucket: int) -> Bytes:
@@ -88,10 +97,6 @@ def deepspeed3(shape: Shape, ranks: int, bucket: int) -> Bytes:
     p, n, largest = shape.total, ranks, 4 * shape.largest
     buffers = bucket + largest
     return Bytes(4 * p / n, 4 * p / n + largest, 12 * p / n, buffers, gathered=largest)
-
-
-def _layers(shape: Shape) -> int:
-    return shape.total // shape.layer
 
 
 PEAKS: dict[str, Callable[..., Bytes]] = {
