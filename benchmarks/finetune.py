@@ -74,8 +74,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--train", action="store_true", help="train only, measure no times")
     options = parser.parse_args(arguments)
     check_repeats(parser, options.repeats)
-    if options.steps < 10:
-        parser.error(f"--steps {options.steps} reads nothing; use 10 or more")
+    if options.steps < 20:
+        parser.error(f"--steps {options.steps} reads nothing; use 20 or more")
     return options
 
 
