@@ -1,4 +1,4 @@
-"""Accuracies over seeds: every review is answered, runs go on where they stopped, pairs are held."""
+"""Accuracies over seeds: every review is answered, runs go on where they stopped, pairs hold."""
 
 import pytest
 import torch
