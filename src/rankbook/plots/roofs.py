@@ -31,9 +31,8 @@ def roofline(account: Any, machine: Any, seconds: Mapping[str, float] | None = N
             axes.plot(x, roof, color=color(i), lw=2)
             axes.text(ends[1], product * 1.12, f"{name} {_rate(product)}", ha="right", size=8.5,
                       color=color(i))  # fmt: skip
-        low, height = x[3], x[3] * machine.bytes_per_s
-        axes.text(low, 4 * height, f"memory {machine.bytes_per_s / 1e9:.3g} GB/s", size=8.5,
-                  color=QUIET)  # fmt: skip
+        axes.text(0.02, 0.95, f"slope: memory, {machine.bytes_per_s / 1e9:.3g} GB/s", size=8.5,
+                  color=QUIET, transform=axes.transAxes)  # fmt: skip
         for i, (name, part) in enumerate(kinds.items()):
             _mark(axes, i, name, part, machine, (seconds or {}).get(name))
         axes.set(xscale="log", yscale="log", xlim=ends, xlabel="arithmetic intensity, FLOP a byte",

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankbook.speed.measure import FORMATS, matmul_peak, now
 
@@ -21,9 +23,9 @@ class Machine:
     """Limits of one device, measured.
 
     products: FLOP/s of a large matrix product by format. bytes_per_s: read and written together,
-    by one large operation. call_s: seconds that one tiny operation takes in a training step,
-    forward and backward, with all that Python and autograd do for it. vendor: FLOP/s of the
-    maker's data sheet, None where it is not known here.
+    by one large operation. call_s: seconds that one operation on next to nothing takes in a
+    training step, with all that Python and autograd do for it. vendor: FLOP/s of the maker's data
+    sheet, None where it is not known here.
     """
 
     name: str
@@ -74,16 +76,30 @@ def _bytes_per_s(device: torch.device) -> float:
 
 
 def _call_s(device: torch.device) -> float:
-    x = torch.ones(4, device=device, requires_grad=True)
+    """Of a training step on next to nothing, shared out among all the operations in it."""
+    layers = [part for _ in range(4) for part in (nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU())]
+    model = nn.Sequential(*layers).to(device)
+    adam, x = torch.optim.Adam(model.parameters()), torch.ones(1, 8, device=device)
 
-    def chain() -> None:
-        y = x
-        for _ in range(200):
-            y = y * x
-        y.sum().backward()
+    def step() -> None:
+        adam.zero_grad()
+        model(x).sum().backward()
+        adam.step()
 
-    # a product forward is two backward, and one addition of gradients
-    return _best(chain, device) / (4 * 200)
+    step()
+    with _Counting() as counting:
+        step()
+    return _best(step, device) / counting.calls
+
+
+class _Counting(TorchDispatchMode):
+    """How many operations are launched, views included."""
+
+    calls = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
 
 
 def _best(work: Callable[[], object], device: torch.device, seconds: float = 0.2) -> float:
