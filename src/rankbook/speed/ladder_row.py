@@ -11,6 +11,7 @@ from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of
 from rankbook.speed.machine import measure_machine
 from rankbook.speed.measure import PeakMemory, spread, state_bytes, step_flop
+from rankbook.speed.moving import move
 from rankbook.speed.recipes import Recipe
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.runners import RUNNERS
@@ -173,14 +174,8 @@ def _move(training: Training, device: torch.device | str) -> None:
     Twenty rows of DistilBERT are 20 GB, and a pass moves 0.8 GB twice. Building the rows anew for
     each turn would save that, but they would have to compile each time.
     """
-    if training.device.type == "cpu":
-        return
-    for parameter in training.model.parameters():
-        parameter.data = parameter.data.to(device)
-    for slots in training.optimizer.state.values():
-        for name, slot in slots.items():
-            if torch.is_tensor(slot) and slot.dim():
-                slots[name] = slot.to(device)
+    if training.device.type != "cpu":
+        move(training.model, training.optimizer, device)
 
 
 def _sentence(recipe: Recipe, size: Size, error: Exception) -> str:

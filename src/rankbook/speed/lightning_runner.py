@@ -4,15 +4,16 @@ What the Trainer does besides is switched on one by one: checkpoints, logs, dete
 Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
 """
 
+import importlib
 import logging
-import os
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -21,11 +22,13 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from rankbook.speed.batches import Batch
+from rankbook.speed.moving import move
 from rankbook.speed.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
+LOGS = ("lightning.pytorch", "lightning.fabric", "pytorch_lightning", "lightning_fabric")
 _PLAIN = {"devices": 1, "enable_progress_bar": False, "enable_model_summary": False}
 
 
@@ -84,14 +87,18 @@ def fit(
         stream = batches if isinstance(batches, Stopwatch) else Stopwatch(batches, device)
         settings = {"accelerator": device.type, "max_epochs": epochs, "precision": precision}
         settings |= {"accumulate_grad_batches": accumulate, "deterministic": deterministic}
-        settings |= {"logger": _logger(folder) if log_every else False}
+        settings |= {"logger": _logger(lightning, folder) if log_every else False}
         settings |= {"log_every_n_steps": log_every or None, "default_root_dir": folder}
-        settings |= {"callbacks": [_stopping(lightning, stream), *_saver(folder, checkpoint)]}
+        settings |= {
+            "callbacks": [_stopping(lightning, stream), *_saver(lightning, folder, checkpoint)]
+        }
         settings |= {"enable_checkpointing": checkpoint}
         trainer = lightning.Trainer(**_PLAIN | settings | trainer_settings)
         model.train()  # the Trainer leaves modes as they are
         start = time.perf_counter()
         trainer.fit(module, train_dataloaders=stream)
+        for made in trainer.optimizers:  # at its end a Trainer brings everything to the CPU
+            move(model, made, device)
         files = _files(Path(folder))
     losses = torch.stack(module.losses).tolist()
     return Fitted(
@@ -106,12 +113,17 @@ def fit(
 
 
 def import_lightning() -> Any:
-    """The package `lightning`. Raises ImportError in one sentence where it is missing."""
-    try:
-        import lightning
-    except ImportError as error:
-        raise ImportError("Lightning is not installed; pip install lightning") from error
-    return lightning
+    """The package `lightning`, or `pytorch_lightning`, its part of the same content, which boxes
+    with GPUs have more often. Raises ImportError in one sentence where both are missing."""
+    for name in ("lightning", "pytorch_lightning"):
+        with suppress(ImportError):
+            return importlib.import_module(name)
+    raise ImportError("Lightning is not installed; pip install lightning")
+
+
+def _part(lightning: ModuleType, name: str) -> ModuleType:
+    whole = lightning.__name__ == "lightning"
+    return importlib.import_module(f"{'lightning.pytorch' if whole else lightning.__name__}.{name}")
 
 
 def _module(lightning, model: nn.Module, optimizer, log_every: int, shard):
@@ -153,35 +165,29 @@ def _files(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_size for path in found}
 
 
-def _logger(folder: str):
-    from lightning.pytorch.loggers import CSVLogger
-
-    return CSVLogger(folder, name="logs")
+def _logger(lightning: ModuleType, folder: str):
+    return _part(lightning, "loggers").CSVLogger(folder, name="logs")
 
 
-def _saver(folder: str, checkpoint: bool) -> list:
-    from lightning.pytorch.callbacks import ModelCheckpoint
-
-    return [ModelCheckpoint(dirpath=Path(folder) / "checkpoints")] if checkpoint else []
+def _saver(lightning: ModuleType, folder: str, checkpoint: bool) -> list:
+    saver = _part(lightning, "callbacks").ModelCheckpoint
+    return [saver(dirpath=Path(folder) / "checkpoints")] if checkpoint else []
 
 
 @contextmanager
 def _same_algorithms() -> Iterator[None]:
     """Undo what `deterministic` sets for the whole process."""
     before = torch.are_deterministic_algorithms_enabled()
-    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-        if workspace is None:
-            os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what Lightning prints of the machine, and its advice."""
-    logs = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    logs = [logging.getLogger(name) for name in LOGS]
     levels = [log.level for log in logs]
     for log in logs:
         log.setLevel(logging.ERROR)

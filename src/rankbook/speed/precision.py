@@ -3,10 +3,15 @@
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+
+# cuBLAS reads it once, at the process's first product, and deterministic algorithms ask for it:
+# what a Trainer sets later comes too late. On Hopper cuBLAS takes this workspace by itself.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 SIXTEEN = {"fp16": torch.float16, "bf16": torch.bfloat16}
 

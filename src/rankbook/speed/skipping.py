@@ -15,7 +15,8 @@ def reason_to_skip(recipe: Recipe, device: torch.device | str = "cpu") -> str | 
     """What this machine lacks for `recipe` on `device`, as a sentence; None where it can run."""
     device = torch.device(device)
     lacks = _gpu(recipe, device) if device.type == "cuda" else _cpu(recipe)
-    if recipe.runner == "lightning" and not importlib.util.find_spec("lightning"):
+    packages = ("lightning", "pytorch_lightning")
+    if recipe.runner == "lightning" and not any(map(importlib.util.find_spec, packages)):
         lacks = "Lightning is not installed"
     return lacks
 
