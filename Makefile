@@ -139,8 +139,7 @@ $(GPU_VENV)/.ready: book/requirements-gpu.txt constraints.txt
 	@$(PYTHON) -m venv --clear $(GPU_VENV)
 	@$(PYTHON) -c 'import sysconfig; print(*{sysconfig.get_path(p) for p in ("purelib", "platlib")}, \
 	sep="\n")' > "$$($(GPU_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/box.pth"
-	@grep -vE '^(torch|triton|nvidia)' constraints.txt > $(GPU_VENV)/constraints.txt  # the box has its own
-	@$(GPU_BIN)/python $(PIP) -r book/requirements-gpu.txt -c $(GPU_VENV)/constraints.txt
+	@$(GPU_BIN)/python $(PIP) -r book/requirements-gpu.txt -c constraints.txt
 	@$(GPU_BIN)/python -m ipykernel install --sys-prefix --name python3 >/dev/null
 	@touch $@
 
