@@ -112,10 +112,13 @@ def trace(step: Callable[[], object], device: torch.device | str = "cpu") -> Tra
     # what a thread of autograd's own runs has no parent
     roots = [whole] + [e for e in inside if e.cpu_parent is None and e is not whole]
     kernels = inside_gpu(inside) if cuda else [e for root in roots for e in working(root)]
-    marks = [e for e in inside if e.is_user_annotation and e is not whole]
-    named = _spans(marks, begin)
-    spans = tuple(_of_optimizer(span, named) for span in _spans(kernels, begin))
-    return Trace(spans, named, (end - begin) * 1e-6)
+    # on a GPU a part is where its kernels ran, not where Python launched them
+    where = DeviceType.CUDA if cuda else DeviceType.CPU
+    named = [e for e in inside if e.is_user_annotation and e.device_type == where]
+    marks = [e for e in named if e.name != "step"]
+    parts = _spans(marks, begin)
+    spans = tuple(_of_optimizer(span, parts) for span in _spans(kernels, begin))
+    return Trace(spans, parts, (end - begin) * 1e-6)
 
 
 def _of_optimizer(span: Span, marks: tuple[Span, ...]) -> Span:
