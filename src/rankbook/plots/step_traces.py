@@ -23,27 +23,29 @@ def step_trace(traces: Any) -> Figure:
         raise ValueError("step_trace: no operations; let trace() run a whole step")
     kinds = [_kinds(trace) for trace in named.values()]
     heights = [len(rows) + 2 for rows in kinds]
+    everywhere = list(dict.fromkeys(kind for rows in kinds for kind in rows))
+    grounds = {kind: color(i) for i, kind in enumerate(everywhere)}  # the same in all panels
     with style():
         figure, panels = plt.subplots(
             len(named), 1, figsize=(6.8, 0.27 * sum(heights) + 0.75 * len(named)),
             height_ratios=heights, squeeze=False, layout="constrained",
         )  # fmt: skip
         for axes, (title, trace), rows in zip(panels[:, 0], named.items(), kinds, strict=True):
-            _panel(axes, title, trace, rows)
+            _panel(axes, title, trace, {kind: grounds[kind] for kind in rows})
     return figure
 
 
 def _kinds(trace: Any) -> list[str]:
-    """The kinds of operations, by time, longest first, at most seven; the others are "other"."""
+    """The kinds of operations, by time, longest first, seven at most."""
     spent = trace.by_kind()
     return sorted(spent, key=lambda kind: -spent[kind])[:7]
 
 
-def _panel(axes, title: str, trace: Any, kinds: list[str]) -> None:
+def _panel(axes, title: str, trace: Any, kinds: Mapping[str, str]) -> None:
     spent = trace.by_kind()
-    for y, kind in enumerate(kinds, 1):
+    for y, (kind, ground) in enumerate(kinds.items(), 1):
         bars = [(s.start * 1e3, (s.end - s.start) * 1e3) for s in trace.spans if s.kind == kind]
-        _row(axes, y, bars, color(y - 1), spent[kind] / trace.seconds)
+        _row(axes, y, bars, ground, spent[kind] / trace.seconds)
     gaps = [(start * 1e3, (end - start) * 1e3) for start, end in trace.gaps]
     _row(axes, len(kinds) + 1, gaps, INK, trace.gap_share)
     for mark in trace.marks:
