@@ -51,6 +51,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.ranks < 2:
         parser.error(f"--ranks {options.ranks} has nobody to share with; use 2 or more")
+    # glibc keeps freed blocks for later, unless it gets each from the kernel and returns it there
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
     rows = []
     for way in WAYS:  # each in processes of its own: what one leaves would hide what another needs
         with tempfile.TemporaryDirectory() as folder:

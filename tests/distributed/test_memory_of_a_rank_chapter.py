@@ -79,6 +79,7 @@ def memory() -> dict:
             "gathered": max(moment["gathered"] for moment in tape.moments),
             "left": sum(tape.moments[-1].values()),
             "sent": sum(tape.sent.values()),
+            "in the update": max(m["activations"] for m in tape.moments[tape.begins["update"] :]),
         }
     return found
 
@@ -154,7 +155,8 @@ def shapes() -> dict:
             seen.extend([list(local.shape), list(output.shape)])
 
         module.lin1.register_forward_hook(note)
-        found[name] = [*seen, torch.allclose(module(given), expected, atol=1e-5)]
+        equal = torch.allclose(module(given), expected, atol=1e-5)
+        found[name] = [*seen, equal]
     return found
 
 
@@ -227,6 +229,14 @@ def test_stage_3_gathers_a_small_model_whole_unless_told(ranks):
 def test_offload_without_a_card_only_costs(ranks):
     for rank in ranks:
         assert rank["memory"]["stage 2, offload"]["peak"] > rank["memory"]["stage 2"]["peak"]
+
+
+def test_deepspeeds_adam_needs_temporaries_as_large_as_its_shard(ranks):
+    shape = shape_of(fresh())
+    for rank in ranks:
+        assert rank["memory"]["ddp"]["in the update"] < 4 * shape.total / 2
+        for way in ("deepspeed2", "deepspeed3"):
+            assert rank["memory"][way]["in the update"] >= 4 * shape.total / 2
 
 
 def test_what_is_sent(ranks):
