@@ -1,0 +1,41 @@
+"""A step's memory and the map of the cheapest ways are drawn as given."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from rankbook import plots
+
+MIB = 2**20
+
+
+def tape(most: int) -> SimpleNamespace:
+    moments = [{"parameters": 4 * MIB, "activations": m * MIB} for m in (0, most, 1, 0)]
+    return SimpleNamespace(moments=moments, begins={"forward": 0, "backward": 2, "update": 3})
+
+
+def test_the_fullest_moment_of_each_step_is_marked():
+    figure = plots.step_memory({"DDP": tape(6), "FSDP2": tape(2)})
+    first, second = figure.axes
+    for axes, total in ((first, "10.0 MiB"), (second, "6.0 MiB")):
+        words = [text.get_text() for text in axes.texts]
+        assert words == [total, "forward", "backward", "update"]
+        assert [line.get_xdata()[0] for line in axes.lines] == [1, 2, 3]
+    assert first.get_ylim() == second.get_ylim()
+    with pytest.raises(ValueError, match="step_memory: there is nothing to draw"):
+        plots.step_memory({})
+
+
+def test_the_map_names_what_it_shows():
+    rows = [
+        {"parameters": p, "ranks": n, "way": way}
+        for (p, n), way in {(1, 1): "DDP", (10, 1): None, (1, 2): "DDP", (10, 2): "FSDP2"}.items()
+    ]
+    figure = plots.cheapest_ways(rows, ["DDP", "never", "FSDP2"])
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["DDP", "FSDP2", "nothing fits"]
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1", "2"]
+    assert axes.collections[0].get_array().ravel().tolist() == [0, 3, 0, 2]
+    with pytest.raises(ValueError, match="cheapest_ways: there are no rows"):
+        plots.cheapest_ways([], ["DDP"])
