@@ -31,7 +31,7 @@ from rankbook.speed.tokenising import tokenised
 CHAIN = ("longest of batch", "bucketed", "packed", "sdpa", "fused")
 WHAT = (
     "A training step of DistilBERT as the text trains it ({millions} million parameters, random "
-    "weights, 12 reviews, cut or padded to 512 tokens), {steps} steps a turn on the same {reviews} "
+    "weights, 12 reviews, cut or padded to 512 tokens), batches a turn: {steps}, of the same {reviews} "
     "reviews of IMDB, whose lengths stand for all: seconds a step"
 )
 
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     full = size("full", pretrained=False)  # as fast, whatever its weights
     reviews = standing_for_all(tokenised(size("cpu"))["train"], options.steps * full.batch)
     kept = Kept(record.RESULTS / f".{name}.turns.json", options.steps)
-    measure(recipes(), full, reviews, options.repeats, kept)
+    measure(recipes(options.steps), full, reviews, options.repeats, kept)
     print(finish(name, full, options.steps, kept))
     kept.path.unlink()  # the next time it is measured anew
 
@@ -60,11 +60,18 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def recipes() -> list[Recipe]:
-    """The rows: each one switch from its base; batches are made in this process, by no worker."""
+def recipes(steps: int) -> list[Recipe]:
+    """The rows: each one switch from its base; batches are made in this process, by no worker.
+
+    steps: batches of a turn. A single one holds the same reviews whether or not they were sorted,
+    so then "bucketed" is left out.
+    """
     plain = recipe("seldom", "cpu").replace(name="plain", base=None, workers=0)
     chain = [recipe(name, "cpu").replace(workers=0) for name in CHAIN]
     chain[0] = chain[0].replace(base="plain")
+    if steps == 1:
+        chain = [each for each in chain if each.name != "bucketed"]
+        chain[1] = chain[1].replace(base=chain[0].name)
     sixteen = [  # the text's own step, with all of the padding; and the ladder's
         plain.replace(name="bf16", base="plain", precision="bf16"),
         chain[-2].replace(name="bf16, packed", base="sdpa", precision="bf16"),
@@ -141,7 +148,7 @@ def timed(training: Training, full: Size, reviews: Reviews) -> float:
 def finish(name: str, full: Size, steps: int, kept: Kept) -> Path:
     """Write the result of all turns."""
     table: list[dict] = []
-    for row in recipes():
+    for row in recipes(steps):
         line: dict = {"name": row.name, "base": row.base}
         if row.name in kept.skipped:
             table.append(line | {"skipped": kept.skipped[row.name]})

@@ -22,18 +22,20 @@ def tiny(monkeypatch, tmp_path):
         monkeypatch.setitem(SIZES, name, size(name, **TINY, samples=36, validation=4, test=4))
     monkeypatch.setattr(speed_full, "tokenised", lambda of: {"train": synthetic(of.samples, of)})
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    chosen = [r for r in speed_full.recipes() if r.name in ("plain", "packed", "longest of batch")]
+    chosen = [r for r in speed_full.recipes(4) if r.name in ("plain", "packed", "longest of batch")]
     chosen[-1] = chosen[-1].replace(base="longest of batch")
-    monkeypatch.setattr(speed_full, "recipes", lambda: chosen)
+    monkeypatch.setattr(speed_full, "recipes", lambda steps: chosen)
     yield tmp_path
     torch.set_num_threads(threads)
 
 
 def test_each_row_is_one_switch_from_its_base():
-    rows = {row.name: row for row in speed_full.recipes()}
-    for row in rows.values():
-        if row.base:
-            assert len(changed(row, rows[row.base])) == 1, row.name
+    for steps in (4, 1):
+        rows = {row.name: row for row in speed_full.recipes(steps)}
+        for row in rows.values():
+            if row.base:
+                assert len(changed(row, rows[row.base])) == 1, row.name
+        assert ("bucketed" in rows) == (steps > 1)  # one batch cannot be sorted into others
     assert rows["bf16"].batching == rows["plain"].batching == "longest of all"
 
 
