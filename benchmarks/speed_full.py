@@ -31,8 +31,8 @@ from rankbook.speed.tokenising import tokenised
 CHAIN = ("longest of batch", "bucketed", "packed", "sdpa", "fused")
 WHAT = (
     "A training step of DistilBERT as the text trains it ({millions} million parameters, random "
-    "weights, 12 reviews, cut or padded to 512 tokens), batches a turn: {steps}, of the same {reviews} "
-    "reviews of IMDB, whose lengths stand for all: seconds a step"
+    "weights, 12 reviews, cut or padded to 512 tokens), batches a turn: {steps}, of the same "
+    "{reviews} reviews of IMDB, whose lengths stand for all: seconds a step"
 )
 
 
