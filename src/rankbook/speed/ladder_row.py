@@ -10,7 +10,14 @@ from torch.utils.data import DataLoader
 from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of
 from rankbook.speed.machine import measure_machine
-from rankbook.speed.measure import PeakMemory, spread, state_bytes, step_flop
+from rankbook.speed.measure import (
+    PeakMemory,
+    device_peak,
+    share_of_peak,
+    spread,
+    state_bytes,
+    step_flop,
+)
 from rankbook.speed.moving import move
 from rankbook.speed.recipes import Recipe
 from rankbook.speed.reviews import Reviews
@@ -125,7 +132,7 @@ class Row:
         times = spread(turn.seconds for turn in done)
         median = times["median"]
         flop = step_flop(self.size.model, self.reviews.lengths)
-        machine = measure_machine(self.device)
+        of_peak = share_of_peak(flop / median, self.device)
         return {
             "samples": done[0].samples,
             "steps": len(done[0].losses),
@@ -143,25 +150,15 @@ class Row:
             "peak_bytes": self._peak_bytes(),
             "flop": flop,
             "flop_per_s": flop / median,
-            "peak_flop_per_s": machine.peak,
-            "peak_share": share(flop / median, machine.peak),
-            "vendor_flop_per_s": machine.vendor,
+            "peak_flop_per_s": device_peak(self.device),
+            "peak_share": of_peak,
+            "vendor_flop_per_s": measure_machine(self.device).vendor,
             "losses": first.losses,
         }
 
     def _peak_bytes(self) -> int | None:
         peaks = [peak for peak in self.peaks if peak is not None]
         return self.held + max(peaks) if peaks else None
-
-
-def share(achieved: float, peak: float) -> float:
-    """The share of what the device can do at best. Raises RuntimeError if it is more than all."""
-    if achieved > peak:
-        raise RuntimeError(
-            f"{achieved:.3g} FLOP/s is more than the {peak:.3g} that were measured as the device's "
-            "best; something else ran meanwhile: measure both again"
-        )
-    return achieved / peak
 
 
 def _allocated(device: torch.device) -> int:
