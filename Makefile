@@ -101,7 +101,9 @@ test-gpu: $(GPU_VENV)/.ready ## on a GPU box: run chapters and magics with the b
 	--nbmake --nbmake-timeout=240 --overwrite
 	@$(GPU_BIN)/python book/record_gpu.py $(GPU_VENV)/en
 
-gpu-records: ## on a GPU box: measure what only a GPU can tell, with the box's own torch; goes on where it stopped
+gpu-records: ## on a GPU box: measure what only a GPU can tell, going on where it stopped
+	@$(PYTHON) -c 'import torch' 2>/dev/null || { echo "make gpu-records: $(PYTHON) has no torch; \
+	name the Python that has the box's own: make gpu-records PYTHON=/path/to/python3"; exit 1; }
 	@PYTHONPATH=src $(PYTHON) -m benchmarks.gpu; status=$$?; [ $$status != 75 ] || { \
 	echo "make gpu-records: there is more to do; run it again"; exit 1; }; exit $$status
 
