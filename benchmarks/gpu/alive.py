@@ -1,5 +1,6 @@
 """Two minutes: does each thing run at all? A line a thing; nothing is timed."""
 
+import importlib.util
 import sys
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ from rankbook.speed.ladder import run
 from rankbook.speed.recipes import LADDER
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
+
+NOTEBOOK = ("IPython", "ipykernel", "jupyter_client", "zmq", "psutil")  # what the magics need
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,6 +54,9 @@ def all_reduce(device: torch.device) -> str:
 
 def magics() -> str:
     """``%ranks start`` with one rank and with two, in an IPython of this process."""
+    missing = [name for name in NOTEBOOK if not importlib.util.find_spec(name)]
+    if missing:
+        raise LookupError(f"{', '.join(missing)}: not installed here; make test-gpu installs it")
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance()

@@ -1,5 +1,6 @@
 """`make gpu-records` where there is no GPU: parts, resuming, what is lacking; then a rehearsal."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,11 +12,12 @@ import torch
 
 from benchmarks import record
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import alive, equality
+from benchmarks.gpu import alive, equality, tokens
 from benchmarks.gpu.parts import MORE, Part, parts
 from benchmarks.gpu.rows import Rows
 from rankbook.speed import reason_to_skip
 from rankbook.speed.recipes import recipe
+from rankbook.speed.sizes import SIZES, size
 from tests.unit.speed.test_proof import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,9 +46,8 @@ def test_without_a_gpu_it_is_one_sentence(capsys):
 
 def test_the_list_runs_nothing(capsys, results):
     assert program.main(["--list"]) == 0
-    assert (
-        capsys.readouterr().out.splitlines()[1] == "ladder    not yet       the recipes, full size"
-    )
+    lines = capsys.readouterr().out.splitlines()
+    assert "ladder    not yet       the recipes, full size" in lines and len(lines) == 9
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,30 @@ def test_equality_skips_what_the_device_lacks_and_catches_what_is_wrong(results)
     reviews = synthetic(240, SMALL)
     row = equality.compare(recipe("sdpa"), trained(SMALL, reviews), reviews, CPU)
     assert float(row["off"]) <= float(row["allowed"]) and "off by" in row["caught"]
+
+
+def test_without_a_tokenizer_the_reviews_are_generated_and_say_so(tmp_path, monkeypatch, capsys):
+    def lacking(chosen):
+        raise ImportError("The tokenizer needs the package transformers")
+
+    monkeypatch.setattr(tokens, "tokenised", lacking)
+    monkeypatch.setitem(SIZES, "cpu", size("cpu", samples=4, validation=2, test=2, max_length=16))
+    line = ["--size", "cpu", "--out", str(tmp_path / "tokens.npz")]
+    assert tokens.main(line) == 0
+    said = capsys.readouterr().out
+    assert "generated reviews, since the tokenizer needs the package transformers" in said
+    monkeypatch.setattr(tokens, "splits", None)  # what is there is not made again
+    assert tokens.main(line) == 0
+
+
+@pytest.mark.parametrize("package", alive.NOTEBOOK)
+def test_the_magics_are_skipped_without_what_they_need(package, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == package else find(name)
+    )
+    with pytest.raises(LookupError, match=f"{package}: not installed here; make test-gpu"):
+        alive.magics()
 
 
 @pytest.mark.slow

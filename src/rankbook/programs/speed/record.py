@@ -13,7 +13,7 @@ from rankbook.core.results import Result, machine
 from rankbook.programs.speed.options import Options
 
 WHAT = (
-    "Training steps of a film review classifier (size {size}, {samples} samples of IMDB a pass): "
+    "Training steps of a film review classifier (size {size}, {samples} reviews a pass): "
     "recipes that differ in one switch, timed in turn in one run; seconds of a pass"
 )
 
@@ -37,8 +37,8 @@ class Book:
     `rows`, `accuracies`: what it had before, with ``--resume``; failed rows are tried again.
     """
 
-    def __init__(self, options: Options, device: torch.device):
-        self.options, self.device = options, device
+    def __init__(self, options: Options, device: torch.device, source: str):
+        self.options, self.device, self.source = options, device, source
         self.load = round(os.getloadavg()[0], 1)  # what else the machine did
         self.rows: list[dict] = []
         self.accuracies: list[dict] = []
@@ -54,7 +54,7 @@ class Book:
             return
         size = self.options.size.name
         what = WHAT.format(size=size, samples=self.options.samples)
-        more = {"size": size, "load": self.load}
+        more = {"size": size, "reviews": self.source, "load": self.load}
         more |= {"ladder": self.rows, "accuracies": self.accuracies}
         lines = [flat(row) for row in self.rows]
         record(what, self.device, lines, **more).write(self.options.out)

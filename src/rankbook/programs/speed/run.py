@@ -63,7 +63,7 @@ def load(options: Options) -> dict[str, Reviews]:
 
 def alone(options: Options, reviews: dict, device: torch.device) -> list[dict]:
     """The recipes in turn, in this process; ``--out`` has each row once it was measured."""
-    book = results.Book(options, device)
+    book = results.Book(options, device, reviews["train"].source)
     rows = run(
         options.recipes,
         options.size,
