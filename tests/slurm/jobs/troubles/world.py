@@ -5,6 +5,8 @@ import pathlib
 import sys
 import time
 
-print("world of", os.environ["WORLD_SIZE"], flush=True)
+# in one piece: unbuffered, print writes each argument by itself, and two workers' may be mixed
+sys.stdout.write(f"world of {os.environ['WORLD_SIZE']}\n")
+sys.stdout.flush()
 while sys.argv[1:] and not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.1)
