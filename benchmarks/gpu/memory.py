@@ -7,11 +7,11 @@ saves in the forward pass, counted tensor by tensor. What it leaves out is works
 import sys
 from contextlib import AbstractContextManager, nullcontext
 
-import torch
-from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+from torch.autograd.graph import save_on_cpu
 
 from benchmarks.gpu.options import parse
 from benchmarks.gpu.rows import Rows
+from rankbook.parallel import SavedBytes
 from rankbook.speed.batches import Batch, make_batch
 from rankbook.speed.loop import Training
 from rankbook.speed.measure import PeakMemory, state_bytes
@@ -45,11 +45,12 @@ def peak(way: str, chosen, batch: Batch) -> dict:
     step(Training(how, chosen, device), batch, nullcontext())  # libraries take memory of their own
     with PeakMemory(device) as memory:
         training = Training(how, chosen, device)
-        saved = Saved()
-        offloading = save_on_cpu() if way == "offloaded" else nullcontext()
-        step(training, batch, offloading if way == "offloaded" else saved)
+        saved = SavedBytes()
+        if way != "offloaded":  # then nothing stays on the device
+            saved.watch(training.model)
+        step(training, batch, save_on_cpu() if way == "offloaded" else nullcontext())
         state = sum(state_bytes(training.model, training.optimizer).values())
-    formula = state + saved.bytes
+    formula = state + saved.peak
     found = {"formula MiB": round(formula / 2**20, 1)}
     if memory.grown is None:
         raise LookupError("this kernel does not let a process reset its peak")
@@ -63,26 +64,6 @@ def step(training: Training, batch: Batch, saving: AbstractContextManager) -> No
         loss, _ = training.forward_pass(batch)
     loss.backward()
     training.optimizer.step()
-
-
-class Saved(saved_tensors_hooks):
-    """Counts the bytes that autograd saves: each storage once; parameters are not its own."""
-
-    def __init__(self):
-        self.storages: dict[int, int] = {}
-        super().__init__(self.note, lambda tensor: tensor)
-
-    def note(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Take the tensor as it is."""
-        if not isinstance(tensor, torch.nn.Parameter):
-            storage = tensor.untyped_storage()
-            self.storages[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    @property
-    def bytes(self) -> int:
-        """All of them."""
-        return sum(self.storages.values())
 
 
 if __name__ == "__main__":
