@@ -19,13 +19,16 @@ for interface in sys.argv[1:]:
     here, error = dist.PrefixStore(interface, store), ""
     here.set(f"here {rank}", "")
     here.wait([f"here {1 - rank}"])  # both begin at the same time
-    start = time.monotonic()
+    start, group = time.monotonic(), None
     try:
-        dist.ProcessGroupGloo(here, rank, 2, timedelta(seconds=TIMEOUT))
+        group = dist.ProcessGroupGloo(here, rank, 2, timedelta(seconds=TIMEOUT))
     except RuntimeError as failed:
         error = str(failed)
     seconds = time.monotonic() - start
     print(json.dumps({"interface": interface, "seconds": seconds, "error": error}), flush=True)
+    here.set(f"done {rank}", "")
+    here.wait([f"done {1 - rank}"])  # a group that ends earlier closes the other's connections
+    del group
 if rank:
     store.set("over", "")
 else:
