@@ -1,6 +1,7 @@
-"""Record what the cluster chapter's cells say on a real cluster, for machines without one.
+"""Record what the pages' ``%%cluster`` cells say on a real cluster, for machines without one.
 
-python -m benchmarks.cluster_session
+python -m benchmarks.cluster_session            # every page that has such cells
+python -m benchmarks.cluster_session 51_slurm
 """
 
 import argparse
@@ -13,11 +14,17 @@ from nbclient import NotebookClient
 
 from benchmarks import record
 from rankbook.magics.cluster import cell_name
+from rankbook.testbed.recorded_cells import NAME
 from rankbook.testbed.slurm import why_not
 
-NAME = "cluster-session"
-CHAPTER = record.RESULTS.parents[1] / "chapters" / "en" / "51_notebook_to_cluster.ipynb"
+CHAPTERS = record.RESULTS.parents[1] / "chapters" / "en"
 LONGEST_CELL = 240  # seconds
+
+
+def pages() -> list[Path]:
+    """The English pages that have ``%%cluster`` cells."""
+    every = sorted(CHAPTERS.glob("*.ipynb"))
+    return [path for path in every if "%%cluster" in path.read_text("utf-8")]
 
 
 def scripts(notebook) -> dict[str, str]:
@@ -49,27 +56,40 @@ def seconds(notebook) -> list[float]:
 
 
 def main() -> None:
-    """Execute the chapter and write book/results/cluster-session.json."""
-    parser = argparse.ArgumentParser(description="Record the cells of the cluster chapter.")
-    parser.parse_args()
+    """Execute the pages and write book/results/cluster_session-PAGE.json for each."""
+    known = {path.stem: path for path in pages()}
+    parser = argparse.ArgumentParser(description="Record the %%cluster cells of pages.")
+    parser.add_argument(
+        "page", nargs="*", help=f"of {', '.join(known)}; all of them if none is said"
+    )
+    named = parser.parse_args().page or list(known)
+    if unknown := [name for name in named if name not in known]:
+        parser.error(f"no page {unknown[0]} with %%cluster cells; there are {', '.join(known)}")
     if reason := why_not():
         parser.error(f"nothing to record: no cluster on this machine: {reason}")
-    notebook = nbformat.read(CHAPTER, as_version=4)
+    for name in named:
+        print(record_page(known[name]), file=sys.stderr)
+
+
+def record_page(path: Path) -> Path:
+    """Execute the page and write its result file; the file's path."""
+    notebook = nbformat.read(path, as_version=4)
     code = scripts(notebook)  # before anything runs, as it may find a mistake
-    where = {"metadata": {"path": str(CHAPTER.parent)}}
+    where = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(notebook, timeout=LONGEST_CELL, kernel_name="python3", resources=where)
     client.execute()
-    said, took = outputs(notebook), seconds(notebook)
-    print(write(code, said, took, _slurm(notebook)), file=sys.stderr)
+    return write(path.stem, code, outputs(notebook), seconds(notebook), _slurm(notebook))
 
 
-def write(code: dict[str, str], said: list[str], took: list[float], slurm: str) -> Path:
-    """The result file of cells with these scripts (by name), outputs and seconds."""
-    what = "What each cell of the cluster chapter said on two nodes of a real Slurm"
+def write(page: str, code: dict[str, str], said: list[str], took: list[float], slurm: str) -> Path:
+    """The result file of a page's cells with these scripts (by name), outputs and seconds."""
+    what = f"What each cell of page {page} said on two nodes of a real Slurm"
     both = zip(code.items(), said, strict=True)
     cells = {name: {"script": script, "output": output} for (name, script), output in both}
     rows = [{"cell": name, "seconds": each} for name, each in zip(code, took, strict=True)]
-    return record.write(NAME, what, rows, libraries=("torch",), slurm=slurm, cells=cells)
+    return record.write(
+        f"{NAME}-{page}", what, rows, libraries=("torch",), slurm=slurm, cells=cells
+    )
 
 
 def _cells(notebook) -> list:
@@ -87,7 +107,8 @@ def _text(output) -> str:
 
 def _slurm(notebook) -> str:
     """The words "Slurm 22.05.8", from what ``%cluster start`` printed."""
-    start = next(c for c in notebook.cells if "%cluster start" in c.source.splitlines())
+    lines = ((cell, line) for cell in notebook.cells for line in cell.source.splitlines())
+    start = next(cell for cell, line in lines if line.startswith("%cluster start"))
     said = "".join(map(_text, start.outputs))
     return " ".join(said[said.index("Slurm ") :].split()[:2])
 

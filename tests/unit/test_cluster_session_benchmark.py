@@ -27,7 +27,7 @@ def notebook():
     return new_notebook(
         cells=[
             cell(
-                "%load_ext rankbook.magics.cluster\n%cluster start",
+                "%load_ext rankbook.magics.cluster\n%cluster start --setup gpus",
                 printed("Slurm 22.05.8 on n1\n"),
             ),
             cell("%%cluster --on n1 queue\nsqueue\n", printed("JOBID\n"), printed("x", "stderr")),
@@ -47,14 +47,14 @@ def notebook():
 def test_text_is_kept_under_the_cells_name(notebook, monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     parts = session.outputs(notebook), session.seconds(notebook), session._slurm(notebook)
-    path = session.write(session.scripts(notebook), *parts)
+    path = session.write("51_x", session.scripts(notebook), *parts)
     result = json.loads(path.read_text("utf-8"))
     assert result["cells"] == {
         "queue": {"script": "squeue\n", "output": "JOBID"},
         "proof": {"script": "plot(1)\n1", "output": "1 step\n1"},
     }
     assert result["rows"] == [{"cell": "queue", "seconds": 1.0}, {"cell": "proof", "seconds": 3.0}]
-    assert result["slurm"] == "Slurm 22.05.8" and path.name == "cluster-session.json"
+    assert result["slurm"] == "Slurm 22.05.8" and path.name == "cluster_session-51_x.json"
 
 
 def test_a_name_is_one_cells_own(notebook):
@@ -69,3 +69,7 @@ def test_where_there_is_no_cluster_nothing_is_recorded(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         session.main()
     assert "no cluster on this machine: no root" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["cluster_session", "99_none"])
+    with pytest.raises(SystemExit):
+        session.main()
+    assert "no page 99_none with %%cluster cells" in capsys.readouterr().err

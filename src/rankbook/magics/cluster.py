@@ -45,7 +45,7 @@ class ClusterMagics(Magics):
         if self.running is not None:
             raise UsageError("a cluster is running already; stop it first: %cluster stop")
         if reason := why_not():
-            print(f"No cluster here: {reason}. Its cells are skipped and show a recorded run.")
+            print(f"No cluster here: {reason}. Cells that need it show what a recorded run said.")
             return
         cluster = Cluster()
         type(self).running = self.shell.user_ns["cluster"] = cluster
@@ -97,14 +97,14 @@ class ClusterMagics(Magics):
             raise CellFailed(f"{type(error).__name__}: {error}")
 
     def _show_recorded(self, name: str, cell: str) -> None:
-        if not (reason := why_not()):
+        if not why_not():
             raise UsageError(NONE)
         type(self).skipped += 1
         found = find(name)
         if found is None:
-            print(f"Skipped: {reason}. Nothing is recorded under the name {name}.")
+            print(f"[skipped here; nothing is recorded under the name {name}]")
         else:
-            print(f"Skipped: {reason}. What follows was {found.mark(cell)}")
+            print(found.mark(cell))
             print(found.output)
 
 

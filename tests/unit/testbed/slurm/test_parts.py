@@ -17,9 +17,9 @@ from rankbook.testbed.slurm.environment import ROOT, environment
 
 @pytest.fixture
 def none(monkeypatch, tmp_path):
-    """Magics on a machine that can have no cluster; `tmp_path` / "r.json" is the recording."""
+    """Magics on a machine that can have no cluster; recordings are looked for in `tmp_path`."""
     monkeypatch.setenv("RANKBOOK_NO_CLUSTER", "1")
-    monkeypatch.setattr(recorded, "PATH", tmp_path / "r.json")
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path)
     monkeypatch.setattr(ClusterMagics, "running", None)
     monkeypatch.setattr(ClusterMagics, "skipped", 0)
     return ClusterMagics()
@@ -75,28 +75,32 @@ def test_paths_are_named_also_where_a_line_comes_in_pieces(capsys):
 def test_a_cell_shows_what_was_recorded_and_says_so(none, tmp_path, capsys):
     cells = {"queue": {"script": "squeue\n", "output": "JOBID"}}
     run = {"where": "2 CPU cores", "slurm": "Slurm 22.05.8", "when": "2026-11-22", "cells": cells}
-    (tmp_path / "r.json").write_text(json.dumps(run))
+    other = {**run, "cells": {"sinfo": {"script": "sinfo", "output": "idle"}}}
+    for page, result in (("51_one", run), ("52_two", other)):
+        (tmp_path / f"cluster_session-{page}.json").write_text(json.dumps(result))
     none.cluster("start")
     none.cluster("queue", "squeue ")
     none.cluster("--here queue", "assert False")
+    none.cluster("sinfo", "sinfo")  # of another page
     none.cluster("--on n1 other", "hostname")
     none.cluster("stop")
     why = "switched off by RANKBOOK_NO_CLUSTER"
-    of = "What follows was recorded on 2 CPU cores, Slurm 22.05.8, 2026-11-22"
     assert capsys.readouterr().out.splitlines() == [
-        f"No cluster here: {why}. Its cells are skipped and show a recorded run.",
-        f"Skipped: {why}. {of}:",
+        f"No cluster here: {why}. Cells that need it show what a recorded run said.",
+        "[skipped here; recorded 2026-11-22]",
         "JOBID",
-        f"Skipped: {why}. {of}, of another version of this cell:",
+        "[skipped here; recorded 2026-11-22, by another version of this cell]",
         "JOBID",
-        f"Skipped: {why}. Nothing is recorded under the name other.",
-        "Cells skipped for want of a cluster: 3",
+        "[skipped here; recorded 2026-11-22]",
+        "idle",
+        "[skipped here; nothing is recorded under the name other]",
+        "Cells skipped for want of a cluster: 4",
     ]
 
 
 def test_without_any_recording_a_cell_says_that(none, capsys):
     none.cluster("queue", "squeue")
-    assert "Nothing is recorded under the name queue." in capsys.readouterr().out
+    assert "nothing is recorded under the name queue" in capsys.readouterr().out
 
 
 def test_mistakes_are_told_also_without_a_cluster(none):
