@@ -60,6 +60,12 @@ class Page:
     def __init__(self, page):
         self._page = page
         page.set_default_timeout(HANG * 1000)
+        # A busy server is late with its kernel, and Lab asks: a reader takes what is offered.
+        page.add_locator_handler(
+            page.locator(".jp-Dialog .jp-mod-accept"),
+            lambda offered: offered.first.click(),
+            no_wait_after=True,  # one that waits behind it comes next
+        )
         self._cells = page.locator(".jp-Notebook .jp-CodeCell")
         page.wait_for_function("n => document.querySelectorAll('.jp-CodeCell').length >= n", arg=1)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -35,20 +35,29 @@ def elastic_step(
     any number of ranks, to rounding. All of it is summed by one all_reduce of one flat tensor,
     which the same ranks do in the same order after any restart: to the bit.
 
-    model: the same on all ranks, not wrapped; its layers look at each sample alone (no batch
-    norm). losses: gives the loss of each sample of a share, (n,). share: None where this rank has
-    no sample. max_norm: of the gradient, if it shall be clipped. Without a process group this
-    rank is all there is. Raises ValueError, on all ranks, if none of them has a sample.
+    model: the same on all ranks, not wrapped, or sharded over all of them by ``fully_shard``; its
+    layers look at each sample alone (no batch norm). losses: gives the loss of each sample of a
+    share, (n,). share: None where this rank has no sample. With a sharded model `losses` gets that
+    None, too, and gives the loss of any sample: it takes part in gathering the parameters, and
+    counts for nothing. max_norm: of the gradient, if it shall be clipped. Without a process group
+    this rank is all there is. Raises ValueError, on all ranks, if none of them has a sample.
     """
     optimizer.zero_grad()
-    loss = torch.zeros(1, device=next(model.parameters()).device)
+    parameters = list(model.parameters())
+    loss = torch.zeros(1, device=parameters[0].device)
     count = torch.zeros_like(loss)
+    sharded = hasattr(parameters[0], "to_local")  # a DTensor, whose module is slow to import
+    if sharded:
+        _add_up(model)
     if share is not None:
         of_samples = losses(model, share)
         of_samples.sum().backward()
         loss += of_samples.detach().sum()
         count += len(of_samples)
-    loss, count = _sum_over_ranks([loss, count], list(model.parameters()), group)
+    elif sharded:
+        (losses(model, cast(Share, None)).sum() * 0).backward()
+    combine = _divide_shards if sharded else _sum_over_ranks
+    loss, count = combine([loss, count], parameters, group)
     if not count:
         raise ValueError("no rank has a sample of this step; a global batch has one at least")
     if max_norm is not None:
@@ -80,3 +89,24 @@ def _sum_over_ranks(
     for of_parameter, gradient in zip(of_parameters, parts, strict=True):
         of_parameter.copy_(gradient.view_as(of_parameter))
     return sums
+
+
+def _add_up(model: nn.Module) -> None:
+    """Let ``fully_shard`` add the ranks' gradients; by itself it takes their mean."""
+    for module in model.modules():
+        if set_factor := getattr(module, "set_gradient_divide_factor", None):
+            set_factor(1.0)
+            cast(Any, module).set_force_sum_reduction_for_comms(True)  # gloo has no other scaling
+
+
+@torch.no_grad()
+def _divide_shards(
+    numbers: list[Tensor], parameters: list[nn.Parameter], group: dist.ProcessGroup | None
+) -> list[Tensor]:
+    """As `_sum_over_ranks`, of gradients that are sums over all ranks, a shard here."""
+    flat = torch.cat(numbers)
+    dist.all_reduce(flat, group=group)
+    for p in parameters:
+        if p.grad is not None:
+            cast(Any, p.grad).to_local().div_(flat[-1])
+    return list(flat.split(1))

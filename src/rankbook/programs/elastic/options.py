@@ -55,7 +55,11 @@ def parser() -> Parser:
     add("--checkpoint", type=Path, metavar="DIR", help="seen by all nodes (required)")
     add("--save-every", type=positive, default=10, metavar="STEPS", help="(10)")
     add("--keep", type=positive, default=3, metavar="N", help="checkpoints (3)")
-    add("--sharded", action="store_true", help="each rank writes a part, while training goes on")
+    add(
+        "--sharded",
+        action="store_true",
+        help="FSDP2: each rank keeps and writes a part",
+    )
     add("--model", choices=list(LR), default="toy", help="a small net, or WikiText-2 (toy)")
     add("--samples", type=positive, metavar="N", help="of an epoch (64, or all of the text)")
     add("--length", type=positive, metavar="TOKENS", help="of a sample of text (32)")

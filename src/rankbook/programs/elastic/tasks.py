@@ -1,14 +1,15 @@
 """What elastic trains: a model, its optimizer, and samples that are a function of their number."""
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, default_collate
 
-from rankbook.core.agreement import rank0_first
+from rankbook.core.agreement import rank0_first, rank_and_world
 from rankbook.data import wikitext2
 from rankbook.models import TransformerConfig, TransformerLM, initialise
 from rankbook.programs.elastic.options import Options
@@ -31,9 +32,14 @@ class TrainingTask:
     optimizer: torch.optim.Optimizer
     data: NumberedSamples
 
-    def losses(self, model: nn.Module, share: list[Tensor]) -> Tensor:
-        """The loss of each sample of `share`: (n,); the mean over its tokens or outputs."""
+    def losses(self, model: nn.Module, share: list[Tensor] | None) -> Tensor:
+        """The loss of each sample of `share`: (n,); the mean over its tokens or outputs.
+
+        Without a share that of sample 0, which stands in where a sharded model needs this rank.
+        """
         device = next(model.parameters()).device
+        if share is None:
+            share = default_collate([self.data[0]])
         _, inputs, targets = (tensor.to(device) for tensor in share)
         outputs = model(inputs)
         if targets.is_floating_point():
@@ -51,6 +57,8 @@ def make_task(options: Options, device: torch.device) -> TrainingTask:
         torch.manual_seed(options.seed)
         dropout = nn.Dropout(options.dropout)
         model = nn.Sequential(nn.Linear(10, 10), nn.ReLU(), dropout, nn.Linear(10, 5)).to(device)
+        if options.sharded:
+            shard(model, [model[0], model[3]])
         optimizer = torch.optim.SGD(model.parameters(), options.lr, momentum=0.9)
         return TrainingTask(model, optimizer, data)
     corpus = rank0_first(wikitext2)  # the others find the ids that it has kept
@@ -60,7 +68,22 @@ def make_task(options: Options, device: torch.device) -> TrainingTask:
     )
     model = TransformerLM(config).to(device)
     initialise(model, options.seed)
+    if options.sharded:
+        shard(model, model.layers.values())
     return TrainingTask(model, torch.optim.AdamW(model.parameters(), options.lr), data)
+
+
+def shard(model: nn.Module, layers: Iterable[nn.Module]) -> None:
+    """Divide the parameters over all ranks, layer by layer (FSDP2); a rank alone keeps them."""
+    ranks = rank_and_world()[1]
+    if ranks == 1:
+        return
+    from torch.distributed.device_mesh import init_device_mesh  # slow to import
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(next(model.parameters()).device.type, (ranks,))
+    for module in (*layers, model):
+        fully_shard(module, mesh=mesh)
 
 
 class ToyData(NumberedSamples):
