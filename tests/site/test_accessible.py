@@ -1,0 +1,72 @@
+"""Every page under axe, light and dark, on a worker of its own: it takes minutes."""
+
+import pytest
+
+from tests.site.drawn import DIAGRAMS_DRAWN
+
+pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
+# What is fine need not be told.
+AXE = {"preload": False, "resultTypes": ["violations"]}
+WITHOUT_CONTRAST = AXE | {"rules": {"color-contrast": {"enabled": False}}}
+ONLY_CONTRAST = AXE | {"runOnly": ["color-contrast"]}
+# axe takes minutes over the contrast of thousands of spans of code, all of a dozen colours:
+# FAINT_CODE sees it in no time.
+NO_CODE = {"exclude": [["pre"], ["dt.sig"], ["code"]]}
+# The pairs of colours of code on the page that have less than WCAG 2.1's contrast of 4.5.
+FAINT_CODE = """() => {
+    const opaque = (color) => color.startsWith('rgb(');
+    const ground = (e) => {
+        const color = getComputedStyle(e).backgroundColor;
+        return opaque(color) || !e.parentElement ? color : ground(e.parentElement);
+    };
+    const luminance = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map((part) => part / 255)
+            .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const CODE = ['pre', 'pre span', 'dt.sig', 'dt.sig span', 'code', 'code span'].join();
+    const pairs = new Set();
+    for (const text of document.querySelectorAll(CODE)) {
+        if (text.textContent.trim()) {
+            pairs.add(getComputedStyle(text).color + ' on ' + ground(text));
+        }
+    }
+    return [...pairs].filter((pair) => {
+        const [dark, bright] = pair.split(' on ').map(luminance).sort((a, b) => a - b);
+        return (bright + 0.05) / (dark + 0.05) < 4.5;
+    });
+}"""
+
+# Spans that do nothing but colour code, most of a page's elements, go: axe walks over all there is.
+PLAIN_CODE = """() => {
+    for (const span of document.querySelectorAll('pre span, dt.sig span')) {
+        if (span.getAttributeNames().every((name) => name === 'class')) {
+            span.replaceWith(...span.childNodes);
+        }
+    }
+    document.querySelectorAll('pre, dt.sig').forEach((code) => code.normalize());
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_accessible(visit, english, chinese, address, language, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit("index.html", color_scheme=scheme)
+    violations = []
+    for path in [*(english if language == "en" else chinese), f"{language}/search.html"]:
+        page.goto(address + path)
+        page.wait_for_function(DIAGRAMS_DRAWN)
+        faint = page.evaluate(FAINT_CODE)
+        if faint:
+            violations.append(f"{path}: code with a contrast below 4.5: {faint}")
+        page.evaluate(PLAIN_CODE)
+        found = Axe().run(page, context=NO_CODE, options=ONLY_CONTRAST).response["violations"]
+        if scheme == "light":  # the rest is the same in both
+            found += Axe().run(page, options=WITHOUT_CONTRAST).response["violations"]
+        for violation in found:
+            if violation["impact"] in ("serious", "critical"):
+                where = [node["html"][:160] for node in violation["nodes"][:3]]
+                violations.append(f"{path}: {violation['id']}: {where}")
+    assert not violations, "\n".join(violations)
