@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rankbook.plots.compiling import compiling_calls
     from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
     from rankbook.plots.ddp import by_step, overlap
-    from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
-    from rankbook.plots.events import elastic_gaps, elastic_worlds
+    from rankbook.plots.elastic import elastic_timeline
+    from rankbook.plots.events import elastic_gaps, elastic_table, elastic_worlds
     from rankbook.plots.join import join_timeline, sample_weights
     from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rankbook.plots.samples import batch_cut, counts, lost, shares
     from rankbook.plots.schedule_steps import schedule_step
     from rankbook.plots.schedules import timeline, timelines
+    from rankbook.plots.soaking import soak
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
     from rankbook.plots.step_traces import step_trace
     from rankbook.plots.strategies import rank_memory, scaling

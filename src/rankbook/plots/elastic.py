@@ -1,81 +1,119 @@
-"""Jobs whose nodes come and go: who lives when, which step is done, and what faults cost."""
+"""Jobs whose nodes come and go: who lives when, which step is done, and the loss."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from rankbook.plots.events import Gap, World, elastic_gaps, elastic_worlds, grouped
-from rankbook.plots.tables import Table
 from rankbook.plots.theme import INK, QUIET, color, style
 
 WIDTH = 5.4  # inches
 GAP = "#eceff2"  # the ground of the seconds without a step
-WORLDS = {1: color(2), 2: color(0), 3: color(1), 4: color(4)}  # by world size; more: as style says
-LOOKS = {"warm": (color(0), "o"), "cold": (color(1), "s")}  # of processes: colour, marker
+WORLDS = {
+    1: color(2),
+    2: color(0),
+    3: color(1),
+    4: color(4),
+    6: color(1),
+}  # by world size; more: as style says
+CONTROL: dict[str, Any] = {
+    "color": QUIET,
+    "lw": 5,
+    "alpha": 0.35,
+}
+RING: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none", "mew": 1.1}
 
 
 def elastic_timeline(
-    events: Sequence[Mapping], faults: Iterable[tuple[float, str, str]] = ()
+    events: Sequence[Mapping],
+    faults: Iterable[tuple[float, str, str]] = (),
+    control: Mapping[int, float] | None = None,
 ) -> Figure:
-    """Draw a run: a row for each node, the finished steps, and the loss, on one axis of seconds.
+    """Draw a run: a row for each node, the finished steps, and the loss.
 
     events: those of all ranks. faults: (time, node, what happened), numbered in the order of time.
     A bar is the life of one worker, from its first event to its last, in the colour of its world
-    size. Grey is the time without a step. Raises ValueError if no rank 0 finished a step.
+    size. Grey is the time without a step. control: the loss of each step of an uninterrupted run;
+    with it the losses stand on its line, by step, and what was done again is ringed; without it
+    they stand below the steps, by seconds. Raises ValueError if no rank 0 finished a step.
     """
     events, faults = sorted(events, key=lambda e: e["time"]), sorted(faults)
-    rows = list(dict.fromkeys(e["node"] for e in events))
+    rows, worlds = list(dict.fromkeys(e["node"] for e in events)), elastic_worlds(events)
     key = [f"{n}  {node}: {what}" for n, (_, node, what) in enumerate(faults, 1)]
-    heights = [0.3 * len(rows) + 0.25, 1.1, 1.0, 0.17 * -(-len(key) // 2) + 0.01]
-    zero = events[0]["time"] if events else 0.0
     with style():
-        figure, (*axes, below) = plt.subplots(
-            4, figsize=(WIDTH, sum(heights) + 0.8), height_ratios=heights, layout="constrained"
-        )
+        figure, (lives, steps, losses, below) = _panels(len(rows), len(key))
+        timed = [lives, steps] if control is not None else [lives, steps, losses]
+        zero = events[0]["time"]
         _list(below, key)
-        _curves(axes[1], axes[2], elastic_worlds(events), zero)
+        _lives(lives, events, rows, zero)
+        _curve(steps, worlds, zero, "step")
         for gap in elastic_gaps(events):
-            _mark_gap(axes, gap, zero)
-        _lives(axes[0], events, rows, zero)
+            _mark_gap(timed, gap, zero)
         for number, (time, node, _) in enumerate(faults, 1):
-            _mark_fault(axes, number, time - zero, rows.index(node) if node in rows else 0)
-        _name(axes, rows, events[-1]["time"] - zero)
-        sizes = sorted({e["world_size"] for e in events})
-        patches = [Patch(color=_world_color(n), label=f"world size {n}") for n in sizes]
-        patches.append(Patch(color=GAP, label="no step"))
-        figure.legend(handles=patches, loc="outside upper left", ncols=4, fontsize=8.5,
-                      handlelength=1.1, columnspacing=1.2)  # fmt: skip
+            _mark_fault(timed, number, time - zero, rows.index(node) if node in rows else 0)
+        if control is None:
+            _curve(losses, worlds, zero, "loss")
+        else:
+            _on_control(losses, worlds, control)
+        _name_times(timed, rows, events[-1]["time"] - zero)
+        losses.set_ylabel("loss")
+        figure.legend(handles=_legend(events, control is not None), loc="outside upper left",
+                      ncols=3 if control is not None else 4, fontsize=8.5, handlelength=1.3,
+                      columnspacing=1.2)  # fmt: skip
         figure.align_ylabels()
     return figure
 
 
-def _name(axes, rows: list[str], seconds: float) -> None:
-    lives, steps, losses = axes
+def _panels(rows: int, words: int) -> tuple[Figure, Sequence[Axes]]:
+    """A figure of lives, steps, losses, and room for the words of the faults."""
+    heights = [0.36 * rows + 0.25, 1.1, 1.2, 0.17 * -(-words // 2) + 0.01]
+    size = (WIDTH, sum(heights) + 1.0)
+    return plt.subplots(4, figsize=size, height_ratios=heights, layout="constrained")
+
+
+def _legend(events: Sequence[Mapping], controlled: bool) -> list[Artist]:
+    sizes = sorted({e["world_size"] for e in events})
+    handles: list[Artist] = []
+    handles += [Patch(color=_world_color(n), label=f"world size {n}") for n in sizes]
+    handles.append(Patch(color=GAP, label="no step"))
+    if controlled:
+        handles.append(Line2D([], [], label="never interrupted", **CONTROL))
+        handles.append(Line2D([], [], label="done again", ls="", **(RING | {"mec": INK})))
+    return handles
+
+
+def _name_times(timed: Sequence[Axes], rows: list[str], seconds: float) -> None:
+    """Name what stands on the axis of seconds, the lives of workers above all."""
+    lives, steps = timed[:2]
     lives.set(yticks=range(len(rows)), yticklabels=rows, ylim=(len(rows) - 0.4, -0.95))
     lives.tick_params(left=False, bottom=False)
     lives.spines[["left", "bottom"]].set_visible(False)
     steps.set_ylabel("step")
-    losses.set(ylabel="loss", xlabel="seconds")
-    for each in axes:
+    timed[-1].set_xlabel("seconds")
+    for each in timed:
         each.set_xlim(0, seconds * 1.02)
-        each.tick_params(labelbottom=each is losses)
+        each.tick_params(labelbottom=each is timed[-1])
 
 
 def _world_color(size: int) -> str:
-    return WORLDS.get(size, color(size))
+    return color(WORLDS.get(size, size))
 
 
-def _mark_gap(axes, gap: Gap, zero: float) -> None:
-    for each in axes:
+def _mark_gap(timed: Sequence[Axes], gap: Gap, zero: float) -> None:
+    for each in timed:
         each.axvspan(gap.start - zero, gap.end - zero, color=GAP, lw=0, zorder=0)
     middle = (gap.start + gap.end) / 2 - zero
-    where = axes[1].get_xaxis_transform()
-    axes[1].text(middle, 0.03, f"{gap.seconds:.1f}", transform=where, ha="center", size=7.5)
+    where = timed[1].get_xaxis_transform()
+    timed[1].text(middle, 0.03, f"{gap.seconds:.1f}", transform=where, ha="center", size=8)
 
 
-def _lives(axes, events: Sequence[Mapping], rows: list[str], zero: float) -> None:
+def _lives(axes: Axes, events: Sequence[Mapping], rows: list[str], zero: float) -> None:
     """A bar for each worker; workers of one node side by side in its row."""
     for own in grouped(events, "attempt", "pid"):
         first, start, end = own[0], own[0]["time"] - zero, own[-1]["time"] - zero
@@ -90,80 +128,42 @@ def _same(one: Mapping, other: Mapping, *names: str) -> bool:
     return all(one[name] == other[name] for name in names)
 
 
-def _curves(steps_axes, loss_axes, all_worlds: list[World], zero: float) -> None:
-    for world in all_worlds:
+def _curve(axes: Axes, worlds: list[World], zero: float, what: str) -> None:
+    """The "step" or the "loss" of all steps, by seconds, a line for each world."""
+    for world in worlds:
         times = [time - zero for time, _, _ in world.steps]
-        look = {"color": _world_color(world.size), "marker": "o", "ms": 2.2, "lw": 1.2}
-        steps_axes.plot(times, [step for _, step, _ in world.steps], **look)
-        loss_axes.plot(times, [loss for _, _, loss in world.steps], **look)
+        values = [loss if what == "loss" else step for _, step, loss in world.steps]
+        axes.plot(times, values, color=_world_color(world.size), marker="o", ms=2.2, lw=1.2)
 
 
-def _mark_fault(axes, number: int, time: float, row: int) -> None:
-    for each in axes:
+def _on_control(axes: Axes, worlds: list[World], control: Mapping[int, float]) -> None:
+    """Losses by step, on the line of the uninterrupted run; a ring around what was done again."""
+    axes.plot(list(control), list(control.values()), zorder=1, **CONTROL)
+    done = set()
+    for world in worlds:
+        look: dict[str, Any] = {"color": _world_color(world.size), "ls": ""}
+        steps = [(step, loss) for _, step, loss in world.steps]
+        again = [point for point in steps if point[0] in done]
+        done |= {step for step, _ in steps}
+        axes.plot(*zip(*steps, strict=True), marker="o", ms=2.6, zorder=3, **look)
+        if again:
+            axes.plot(*zip(*again, strict=True), zorder=2, **(look | RING | {"mec": look["color"]}))
+    axes.set(xlabel="step", xlim=(0, max(done) + 1))
+
+
+def _mark_fault(timed: Sequence[Axes], number: int, time: float, row: int) -> None:
+    for each in timed:
         each.axvline(time, color=QUIET, lw=0.8, ls=":", zorder=1)
-    axes[0].plot([time, time], [-0.75, row], color=INK, lw=0.8)
-    axes[0].plot(time, row, "v", ms=4, color=INK)
-    axes[0].text(time, -0.72, str(number), ha="center", va="center", size=7.5, color="white",
-                 bbox={"boxstyle": "circle,pad=0.15", "fc": INK, "ec": INK})  # fmt: skip
+    timed[0].plot([time, time], [-0.75, row], color=INK, lw=0.8)
+    timed[0].plot(time, row, "v", ms=4, color=INK)
+    timed[0].text(time, -0.72, str(number), ha="center", va="center", size=8, color="white",
+                  bbox={"boxstyle": "circle,pad=0.15", "fc": INK, "ec": INK})  # fmt: skip
 
 
-def _list(axes, key: list[str]) -> None:
+def _list(axes: Axes, key: list[str]) -> None:
     """The words of all faults, in two columns."""
     axes.axis("off")
     half = -(-len(key) // 2)
     for left, words in ((0.0, key[:half]), (0.5, key[half:])):
         axes.text(left, 1, "\n".join(words), transform=axes.transAxes, va="top", size=8.5,
                   linespacing=1.4)  # fmt: skip
-
-
-def elastic_table(events: Sequence[Mapping], faults: Iterable[tuple[float, str, str]]) -> Table:
-    """One row a fault: the worlds before and after it, and what it cost.
-
-    faults: (time, node, what happened). A fault belongs to the first gap that ends after it; where
-    several do, the first has its numbers. One after which nobody stopped has none.
-    """
-    between, rows, taken = elastic_gaps(events), [], None
-    for number, (time, node, what) in enumerate(sorted(faults), 1):
-        row = [str(number), f"{node}: {what}", "", "", "", ""]
-        gap = next((gap for gap in between if gap.end > time), None)
-        if gap is not None:
-            row[3] = f"{gap.end - time:.1f}"
-        if gap is not None and gap is not taken:
-            row[2], row[4:] = (
-                f"{gap.before} to {gap.after}",
-                [f"{gap.seconds:.1f}", str(gap.redone)],
-            )
-        rows.append(row)
-        taken = gap
-    head = ["", "what happened", "world size", "s to the next step", "s without a step", "redone"]
-    return Table(head, rows)
-
-
-def soak(result: Mapping) -> Figure:
-    """Draw the seconds to the next step after each fault: the median, and the 10th to the 90th %.
-
-    result: of ``benchmarks/soak.py``, with rows of "processes" (warm or cold), "fault", "count",
-    "median", "p10" and "p90", in seconds. Raises ValueError without a row.
-    """
-    if not result["rows"]:
-        raise ValueError("soak: the result has no rows; record some with benchmarks/soak.py")
-    names = list(dict.fromkeys(row["fault"] for row in result["rows"]))
-    with style():
-        figure, axes = plt.subplots(figsize=(6.4, 0.9 + 0.3 * len(names)), layout="constrained")
-        for row in result["rows"]:
-            y = names.index(row["fault"]) + (0.16 if row["processes"] == "cold" else -0.16)
-            ground, mark = LOOKS[row["processes"]]
-            axes.plot([row["p10"], row["p90"]], [y, y], lw=2, color=ground)
-            axes.plot(row["median"], y, ms=5, color=ground, marker=mark)
-        counts = {row["fault"]: row["count"] for row in reversed(result["rows"])}
-        labels = [f"{name.replace('_', ' ')} ({counts[name]})" for name in names]
-        axes.set_yticks(range(len(names)), labels)
-        axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, None), xlabel="seconds to the next step")
-        axes.tick_params(left=False)
-        axes.grid(axis="x")
-        for name in dict.fromkeys(row["processes"] for row in result["rows"]):
-            ground, mark = LOOKS[name]
-            label = f"{name} processes"
-            axes.plot([], [], ls="none", label=label, color=ground, marker=mark)
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
-    return figure

@@ -6,9 +6,11 @@ and for the event "step" also "step" and "loss". "attempt" is the same on all ra
 started together.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+from rankbook.plots.tables import Table
 
 
 @dataclass(frozen=True)
@@ -68,3 +70,26 @@ def elastic_gaps(events: Iterable[Mapping]) -> list[Gap]:
         (end, last, _), (start, first, _) = old.steps[-1], new.steps[0]
         found.append(Gap(end, start, old.size, new.size, max(0, last + 1 - first)))
     return found
+
+
+def elastic_table(events: Sequence[Mapping], faults: Iterable[tuple[float, str, str]]) -> Table:
+    """One row a fault: the worlds before and after it, and what it cost.
+
+    faults: (time, node, what happened). A fault belongs to the first gap that ends after it; where
+    several do, the first has its numbers. One after which nobody stopped has none.
+    """
+    between, rows, taken = elastic_gaps(events), [], None
+    for number, (time, node, what) in enumerate(sorted(faults), 1):
+        row = [str(number), f"{node}: {what}", "", "", "", ""]
+        gap = next((gap for gap in between if gap.end > time), None)
+        if gap is not None:
+            row[3] = f"{gap.end - time:.1f}"
+        if gap is not None and gap is not taken:
+            row[2], row[4:] = (
+                f"{gap.before} to {gap.after}",
+                [f"{gap.seconds:.1f}", str(gap.redone)],
+            )
+        rows.append(row)
+        taken = gap
+    head = ["", "what happened", "world size", "s to the next step", "s without a step", "redone"]
+    return Table(head, rows)

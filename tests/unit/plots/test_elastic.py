@@ -2,8 +2,9 @@
 
 import pytest
 
-from rankbook.plots.elastic import elastic_table, elastic_timeline, soak
-from rankbook.plots.events import elastic_gaps, elastic_worlds
+from rankbook.plots.elastic import elastic_timeline
+from rankbook.plots.events import elastic_gaps, elastic_table, elastic_worlds
+from rankbook.plots.soaking import soak
 
 
 def attempt(name: str, nodes: dict[str, int], start: float, steps: range) -> list[dict]:
@@ -59,9 +60,22 @@ def test_the_timeline_shows_lives_steps_losses_and_faults():
     assert [label.get_text() for label in lives.get_yticklabels()] == ["a", "b"]
     assert words(lives) == ["1", "2"] and words(steps) == ["3.0", "8.0"]
     assert words(below) == ["1  b: joins", "2  b: killed"]
-    drawn = [list(line.get_ydata()) for line in steps.lines[:3]]
+    drawn = [list(line.get_ydata()) for line in steps.lines if line.get_marker() == "o"]
     assert drawn == [[1, 2, 3], [4, 5, 6], [5, 6, 7, 8]]
-    assert list(losses.lines[0].get_ydata()) == [1, 1 / 2, 1 / 3]
+    first = next(line for line in losses.lines if line.get_marker() == "o")
+    assert list(first.get_ydata()) == [1, 1 / 2, 1 / 3]
+
+
+def test_with_a_control_losses_stand_on_its_line_and_what_was_done_again_is_ringed():
+    *_, steps, losses, _ = elastic_timeline(
+        RECORD, FAULTS[:2], {n: 1 / n for n in range(1, 9)}
+    ).axes
+    control, *worlds = losses.lines
+    assert list(control.get_xdata()) == list(range(1, 9))
+    points = [(line.get_markerfacecolor() == "none", list(line.get_xdata())) for line in worlds]
+    assert points == [(False, [1, 2, 3]), (False, [4, 5, 6]), (False, [5, 6, 7, 8]), (True, [5, 6])]
+    assert all(y == 1 / x for line in worlds for x, y in line.get_xydata())
+    assert steps.get_xlabel() == "seconds" and losses.get_xlabel() == "step"
 
 
 def test_workers_of_one_node_share_its_row():
