@@ -15,13 +15,7 @@ from rankbook.plots.theme import INK, QUIET, color, style
 
 WIDTH = 5.4  # inches
 GAP = "#eceff2"  # the ground of the seconds without a step
-WORLDS = {
-    1: color(2),
-    2: color(0),
-    3: color(1),
-    4: color(4),
-    6: color(1),
-}  # by world size; more: as style says
+WORLDS = {1: 2, 2: 0, 3: 1, 4: 4, 6: 1}  # world size: the number of its colour, if not the same
 CONTROL: dict[str, Any] = {
     "color": QUIET,
     "lw": 5,
