@@ -17,6 +17,7 @@ from rankbook.core.lazy import attach
 # elastic job starts again with each change of the world
 if TYPE_CHECKING:
     from rankbook.checkpoint.errors import CheckpointError
+    from rankbook.checkpoint.fence import Superseded
     from rankbook.checkpoint.pipeline import PipelineCheckpoints, capture_stages
     from rankbook.checkpoint.sharded import ShardedCheckpoints
     from rankbook.checkpoint.single import Checkpoints

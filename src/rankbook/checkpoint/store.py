@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from rankbook.checkpoint import fence
 from rankbook.checkpoint.errors import CheckpointError, Damaged, told
 from rankbook.checkpoint.plain import sha256
 from rankbook.checkpoint.state import restore
@@ -60,7 +61,21 @@ class Store:
         if keep < 1:
             raise ValueError(f"keep {keep} would leave no checkpoint; use 1 or more")
         self.folder, self.keep, self.say = Path(folder), keep, say
+        self.gate = self.folder  # where checkpoints grow: `fence`
         self._bad: set[Path] = set()
+
+    def take_over(self) -> None:
+        """Be the one world that saves in the folder; on all ranks, before `newest`.
+
+        From then on a save of a world that began earlier raises `fence.Superseded`. For who trains:
+        who only reads must not call it. Raises CheckpointError, on all ranks.
+        """
+
+        def take() -> Path:
+            with told(f"no world can begin in {self.folder}"):
+                return fence.take_over(self.folder)
+
+        self.gate = broadcast_from_rank0(take)
 
     def save(self, step: int, state: dict) -> None:
         """Write `state`, that after optimizer step `step`, then remove what is too old.
@@ -131,8 +146,9 @@ class Store:
 
     def remove_leftovers(self) -> None:
         """Remove what killed writers left. A run writes one at a time: none of it is wanted."""
-        for path in self.folder.glob(".step-*.tmp"):
-            self._remove(path)
+        for place in {self.folder, self.gate}:
+            for path in place.glob(".step-*.tmp"):
+                self._remove(path)
 
     def _newest_good(self, paths: list[Path]) -> Saved | None:
         if not paths and self._named(kind=r"(\.pt)?"):
