@@ -141,6 +141,25 @@ def test_workers_and_an_agent_that_are_killed_leave_no_trace(job, tmp_path):
     assert theirs.items() <= names(tmp_path / "kept").items()  # and one where it was told to end
 
 
+def test_a_rank_that_cannot_end_its_step_leaves_alone_and_says_so(job):
+    ours = job("--steps", "100000", "--save-every", "4", "--pace", "0.05", "--grace", "0.5")
+    ours.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
+    stopped = ours.until(step(6, rank=1))["pid"]
+    os.kill(stopped, signal.SIGSTOP)
+    told = ours.until(step(6, rank=0))["pid"]
+    time.sleep(0.5)  # until it waits for the other
+    os.kill(told, signal.SIGTERM)
+    notice = ours.until(lambda event: event["event"] == "notice")
+    os.kill(stopped, signal.SIGKILL)  # the agent does, after 30 seconds
+    resumed = ours.until(lambda event: event["event"] == "resume" and event["restart"] == 1)
+    assert notice["pid"] == told and notice["signal"] == "SIGTERM"
+    assert notice["saved"] == resumed["step"] == notice["step"] // 4 * 4
+    assert "all_reduce (distributed_c10d.py:" in notice["blocked"]
+    said = ours.said()
+    assert f"and step {notice['step'] + 1} has not ended in 0.5 s; this rank leaves alone" in said
+    assert f"step {notice['saved']} is saved. The main thread is in" in said
+
+
 def test_one_of_two_nodes_is_preempted_and_no_step_is_lost(job):
     steps = 80  # the first node to come may do many of them alone before the other comes
     job_of = ["--steps", str(steps), "--save-every", "1000", "--dropout", "0"]

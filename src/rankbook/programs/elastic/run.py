@@ -7,14 +7,16 @@ TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nnodes 1:3 --nproc-per-node 2 --
 The variable is for torch 2.13, which cannot let a node join without it.
 """
 
+import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from typing import NoReturn
 
 import torch.distributed as dist
 
-from rankbook.checkpoint import CheckpointError, capture
+from rankbook.checkpoint import CheckpointError, Superseded, capture
 from rankbook.data.global_batches import position
 from rankbook.elastic import PreemptionHandler, elastic_step
 from rankbook.programs import ending
@@ -31,7 +33,7 @@ def main(arguments: list[str] | None = None) -> dict:
             lose(error)
     with ending.telling("elastic", OSError):
         try:
-            with PreemptionHandler() as notice:
+            with PreemptionHandler(grace=run.options.grace, stuck=partial(stuck, run)) as notice:
                 train(run, notice)
         except RuntimeError as error:
             lose(error, run)
@@ -68,12 +70,14 @@ def save(run: ElasticRun) -> None:
         if run.done:
             run.checkpoints.wait()
     except CheckpointError as error:
+        refused = isinstance(error, Superseded)  # another world trains this run
         if run.rank == 0:
-            run.events.write("save failed", step=run.step, why=error)
-        if run.done:
+            run.events.write("refused" if refused else "save failed", step=run.step, why=error)
+        if run.done or refused:
             raise
         run.say(f"step {run.step} is not saved: {error}")
         return
+    run.saved = run.step
     if run.rank == 0:
         run.events.write("save", step=run.step, seconds=time.monotonic() - began)
 
@@ -86,6 +90,22 @@ def leave(run: ElasticRun, notice: PreemptionHandler) -> NoReturn:
     run.events.write("notice", step=run.step, signal=given)
     run.say(f"told to end after step {run.step}")
     notice.leave()
+
+
+def stuck(run: ElasticRun, given: signal.Signals, where: str) -> None:
+    """Say what is lost, before this rank ends alone: it cannot end its step. In another thread.
+
+    Nothing is read from the disk, which may be what the main thread waits for.
+    """
+    run.events.write("notice", step=run.step, signal=given.name, blocked=where, saved=run.saved)
+    kept = f"step {run.saved} is saved" if run.saved else "nothing was saved yet"
+    if run.saved and run.options.sharded:
+        kept = f"step {run.saved} was being saved in the background, which may not have ended"
+    ending.say(
+        f"elastic, rank {run.rank}",
+        f"{given.name} came, and step {run.step + 1} has not ended in {run.options.grace:g} s; "
+        f"this rank leaves alone. {kept}. The main thread is in {where}",
+    )
 
 
 def lose(error: RuntimeError, run: ElasticRun | None = None) -> NoReturn:

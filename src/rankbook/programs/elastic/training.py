@@ -41,6 +41,7 @@ class ElasticRun:
     loader: "StatefulDataLoader" = field(init=False)  # of shares, from `position` on
     step: int = 0
     resumed: int = 0  # the step that it went on from
+    saved: int = 0  # the step that was saved last, or is still being written
     position: dict = field(default_factory=lambda: {"epoch": 0, "sample": 0})
     loss: float = float("nan")  # of the last step that was done here
     rank: int = 0
@@ -124,10 +125,11 @@ def join(options: Options) -> torch.device:
 
 def resume(run: ElasticRun) -> None:
     """Go on from the newest checkpoint that is whole, or begin."""
+    run.checkpoints.take_over()  # first: a world that still trains saves nothing after this look
     saved = run.checkpoints.newest()
     if saved is not None:
         run.position = saved.load_into(run.task.model, run.task.optimizer)
-        run.step = run.resumed = saved.step
+        run.step = run.resumed = run.saved = saved.step
         for group in run.task.optimizer.param_groups:
             group["lr"] = run.options.lr  # the rate of this number of ranks
     run.events.write("resume", step=run.step, path=saved.path if saved else None)
