@@ -99,7 +99,8 @@ def audit(events: list[dict], samples: int) -> dict[int, SampleAudit]:
 
     An epoch that is not over has samples that were never read. Raises ValueError where a rank's
     event of a step is missing, as nobody can say then what it read; and where two attempts trained
-    at the same time, as each was a run of its own then.
+    at the same time, as each was a run of its own then. An attempt whose save was refused in favour
+    of another one ("refused") may have: what it did beside that left no trace.
     """
     _one_after_another(events)
     epochs: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
@@ -117,9 +118,10 @@ def audit(events: list[dict], samples: int) -> dict[int, SampleAudit]:
 
 def _one_after_another(events: list[dict]) -> None:
     """Raise ValueError where an attempt did a step when the next one had begun to do some."""
+    refused = {event["attempt"] for event in events if event["event"] == "refused"}
     spans: dict[str, list[float]] = defaultdict(list)
     for event in events:
-        if event["event"] == "step":
+        if event["event"] == "step" and event["attempt"] not in refused:
             spans[event["attempt"]].append(event["time"])
     in_order = sorted((min(times), max(times), name) for name, times in spans.items())
     for (_, end, one), (start, _, other) in pairwise(in_order):

@@ -92,27 +92,61 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
     What is made has names of its own, and is gone afterwards, with every process on it.
     """
+    with _namespaces(2) as (one, other):
+        # a cable between the two; nothing of it is in the machine's own namespace
+        _cable(one.name, "eth0", other.name, "eth0")
+        _plug_in(one, other)
+        yield one, other
+
+
+@contextmanager
+def three_hosts() -> Iterator[tuple[Host, Host, Host]]:
+    """Three hosts, as `two_hosts`: with a switch between them, in a namespace of its own."""
+    with _namespaces(4) as (switch, *hosts):
+        _run("ip", "-n", switch.name, "link", "add", "switch", "type", "bridge")
+        _run("ip", "-n", switch.name, "link", "set", "switch", "up")
+        for i, host in enumerate(hosts):
+            _cable(host.name, "eth0", switch.name, f"port{i}")
+            _run("ip", "-n", switch.name, "link", "set", f"port{i}", "master", "switch", "up")
+        _plug_in(*hosts)
+        one, two, three = hosts
+        yield one, two, three
+
+
+@contextmanager
+def _namespaces(count: int) -> Iterator[list[Host]]:
+    """Hosts without a cable, each with the address that it shall have."""
     mark = uuid4().hex[:6]  # the name of an interface has 15 characters at most
     third = int(mark[:2], 16)
-    names, hosts = [f"rb{mark}h{i}" for i in (1, 2)], []
+    names = [f"rb{mark}h{i}" for i in range(1, count + 1)]
+    hosts = [
+        Host(name, f"10.77.{third}.{i}", ["ip", "netns", "exec", name])
+        for i, name in enumerate(names, 1)
+    ]
+    made: list[Host] = []
     try:
-        for name in names:
-            _run("ip", "netns", "add", name)
-        # a cable between the two; nothing of it is in the machine's own namespace
-        ends = [word for name in names for word in ("name", "eth0", "netns", name)]
-        _run("ip", "link", "add", *ends[:4], "type", "veth", "peer", *ends[4:])
-        for i, name in enumerate(names, 1):
-            hosts.append(Host(name, f"10.77.{third}.{i}", ["ip", "netns", "exec", name]))
-            where = ["ip", "-n", name]
-            _run(*where, "addr", "add", f"{hosts[-1].address}/24", "dev", "eth0")
-            for interface in ("eth0", "lo"):
-                _run(*where, "link", "set", interface, "up")
-        yield hosts[0], hosts[1]
-    finally:
         for host in hosts:
+            _run("ip", "netns", "add", host.name)
+            made.append(host)
+        yield hosts
+    finally:
+        for host in made:
             host.kill_processes()
         for name in names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def _cable(one: str, its_end: str, other: str, others_end: str) -> None:
+    ends = ["name", its_end, "netns", one], ["name", others_end, "netns", other]
+    _run("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+
+
+def _plug_in(*hosts: Host) -> None:
+    for host in hosts:
+        where = ["ip", "-n", host.name]
+        _run(*where, "addr", "add", f"{host.address}/24", "dev", "eth0")
+        for interface in ("eth0", "lo"):
+            _run(*where, "link", "set", interface, "up")
 
 
 def search_path() -> str:

@@ -106,6 +106,16 @@ def test_attempts_that_trained_at_the_same_time_are_an_error():
     assert audit([*FIRST[:-1], *other], 4)[1].exactly_once  # it began when the first had ended
 
 
+def test_an_attempt_whose_save_was_refused_may_have_trained_beside_another():
+    """It could not overwrite anything: what the other did is what counts."""
+    other = [*run("c", 1.5, 1, {3: [[3, 0]], 4: [[1, 2]]})]
+    refused = {**FIRST[-1], "event": "refused"}
+    epochs = audit([*FIRST, refused, *other], 4)
+    assert all(epoch.exactly_once for epoch in epochs.values())
+    with pytest.raises(ValueError, match="at the same time"):
+        audit([*FIRST, {**refused, "attempt": "z"}, *other], 4)
+
+
 def test_every_line_is_json_of_its_own(tmp_path):
     events = Events(tmp_path / "e")
     events.write("passed over", why='a "quoted"\nreason')
