@@ -6,6 +6,7 @@ from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
     from rankbook.elastic.events import Events, audit, lineage, losses, read_events
+    from rankbook.elastic.nccl import NcclFault, nccl_faults, nccl_waits
     from rankbook.elastic.preemption import PreemptionHandler
     from rankbook.elastic.step import Step, elastic_step
 
