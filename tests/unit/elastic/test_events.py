@@ -108,7 +108,7 @@ def test_attempts_that_trained_at_the_same_time_are_an_error():
 
 def test_an_attempt_whose_save_was_refused_may_have_trained_beside_another():
     """It could not overwrite anything: what the other did is what counts."""
-    other = [*run("c", 1.5, 1, {3: [[3, 0]], 4: [[1, 2]]})]
+    other = [*run("c", 0.5, 1, {2: [[2, 3]], 3: [[3, 0]], 4: [[1, 2]]})]
     refused = {**FIRST[-1], "event": "refused"}
     epochs = audit([*FIRST, refused, *other], 4)
     assert all(epoch.exactly_once for epoch in epochs.values())
