@@ -4,6 +4,7 @@ Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
 """
 
 import json
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -19,12 +20,13 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.optim import Optimizer
 
 from rankbook.checkpoint.errors import CheckpointError, Damaged, told
+from rankbook.checkpoint.fence import fenced
 from rankbook.checkpoint.plain import check_plain, load_plain, plainly, save_plain, sha256
 from rankbook.checkpoint.reading import SafeReader
 from rankbook.checkpoint.state import bare, check_suits, put_back
 from rankbook.checkpoint.store import Saved, Store, check_sum
 from rankbook.core.agreement import agree, broadcast_from_rank0, rank_and_world
-from rankbook.core.atomic import hidden, sync_folder, write_atomic, write_text_atomic
+from rankbook.core.atomic import hidden, sync_folder, write_text_atomic
 
 # said for one process, also when that was asked for
 warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable or uninitialized")
@@ -74,8 +76,8 @@ class ShardedCheckpoints(Store):
     """Checkpoints in a folder each, of which every rank writes its part, in the background.
 
     A save returns when the state is copied, and is written while training goes on: its process
-    group is its own, since collectives of two threads on one group would meet each other's. `wait`
-    for the last one before the process ends.
+    group is its own, since collectives of two threads on one group would meet each other's. Until
+    `wait` returns, the newest checkpoint is the one before: wait before the process ends.
     """
 
     ending = ""
@@ -141,24 +143,25 @@ class ShardedCheckpoints(Store):
 
     def _begin(self, step: int, rest: dict) -> Path:
         """Make the folder that grows into a checkpoint, with what is no tensor."""
-        with told(f"step {step} was not saved in {self.folder}"):
+        saving = told(f"step {step} was not saved in {self.folder}")
+        with saving, fenced(self.gate, self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.remove_leftovers()
-            growing = hidden(self.folder / f"step-{step:08}")
+            growing = hidden(self.gate / f"step-{step:08}")
             growing.mkdir()
-
-            def write(file) -> None:
+            with (growing / PLAIN).open("xb") as file:  # synced with the others, in `_finish`
                 save_plain(rest, file)
-
-            write_atomic(growing / PLAIN, write)
         return growing
 
     def _finish(self, step: int, growing: Path) -> None:
         """All parts are written and synced: add the checksums, let the folder be seen; rank 0."""
-        SafeReader(growing).read_metadata()  # ValueError for what could not be read back
-        sums = {path.name: sha256(path) for path in sorted(growing.iterdir())}
-        write_text_atomic(growing / CONTENTS, json.dumps(sums, indent=1))
-        path = growing.rename(self.folder / self.name(step, sha256(growing / CONTENTS)))
+        with fenced(self.gate, self.folder):
+            SafeReader(growing).read_metadata()  # ValueError for what could not be read back
+            with (growing / PLAIN).open("rb") as file:
+                os.fsync(file.fileno())
+            sums = {path.name: sha256(path) for path in sorted(growing.iterdir())}
+            write_text_atomic(growing / CONTENTS, json.dumps(sums, indent=1))
+            path = growing.rename(self.folder / self.name(step, sha256(growing / CONTENTS)))
         sync_folder(self.folder)
         self.prune(step, path)
 

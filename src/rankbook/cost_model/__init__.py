@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         best_period,
         job_mtbf,
         lost_share,
+        simulated_loss,
         state_bytes,
         write_seconds,
     )

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rankbook.plots.ranks import more_ranks, reading_rates
     from rankbook.plots.roofs import roofline
     from rankbook.plots.samples import batch_cut, counts, lost, shares
+    from rankbook.plots.saving import save_timeline
     from rankbook.plots.schedule_steps import schedule_step
     from rankbook.plots.schedules import timeline, timelines
     from rankbook.plots.soaking import soak

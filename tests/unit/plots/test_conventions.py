@@ -45,6 +45,7 @@ NOTHING = {
     "roofline": (SimpleNamespace(by_kind=dict), None),
     "ring_steps": ([],),
     "sample_weights": ({},),
+    "save_timeline": ({},),
     "scaling": ({},),
     "schedule_step": (None, {}),
     "share_at_scale": ({}, {}),

@@ -1,0 +1,36 @@
+"""What failures and saving cost: the formula against failures that are drawn."""
+
+import pytest
+
+from rankbook import cost_model
+
+CASES = [  # save, period, mtbf, restart, delay
+    (5, 100, 1000, 30, 0),
+    (0.1, 25, 3600, 34, 10),
+    (2, 60, 600, 40, 50),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_formula_is_what_drawn_failures_cost(case):
+    found, error = cost_model.simulated_loss(*case, failures=40_000)
+    assert abs(cost_model.lost_share(*case) - found) < 4 * error
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("left_out", [3, 4])
+def test_a_formula_that_leaves_something_out_is_caught(case, left_out):
+    if not case[left_out]:
+        pytest.skip("there is nothing to leave out")
+    found, error = cost_model.simulated_loss(*case, failures=40_000)
+    less = [0 if place == left_out else value for place, value in enumerate(case)]
+    assert abs(cost_model.lost_share(*less) - found) > 4 * error
+
+
+def test_a_delay_costs_what_a_longer_restart_costs_and_leaves_the_best_period():
+    assert cost_model.lost_share(1, 50, 900, 30, 20) == cost_model.lost_share(1, 50, 900, 50)
+    for period in (0.8, 1.25):
+        best = cost_model.best_period(1, 1e4)
+        assert cost_model.lost_share(1, best, 1e4, 30, 20) < cost_model.lost_share(
+            1, period * best, 1e4, 30, 20
+        )
