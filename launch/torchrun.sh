@@ -11,7 +11,7 @@
 fail() { echo "torchrun.sh on $(hostname): $1" >&2; [ -z "$SLURM_JOB_ID" ] || sleep 1; exit 2; }
 
 here=$(dirname "$(realpath "$0")")
-source "$here/cluster.env" || fail "cluster.env must lie beside torchrun.sh"
+source "$here/cluster.env" || fail "cluster.env is not beside torchrun.sh, or its LAUNCH_VENV cannot be activated"
 
 [ $# -ge 3 ] || fail "say HEAD_HOST NNODES MODULE, then the options of the program; $# words are too few"
 head=$1 nnodes=$2 module=$3
@@ -20,7 +20,8 @@ shift 3
 [ -z "$SHARED" ] || [ -w "$SHARED" ] || fail "the shared folder $SHARED is not there, or not writable; see SHARED in cluster.env"
 [[ $LAUNCH_PORT =~ ^[0-9]+$ ]] || fail "LAUNCH_PORT is a number, not $LAUNCH_PORT; see cluster.env"
 port=$((LAUNCH_PORT + ${SLURM_JOB_ID:-0} % 1000))
-is_host=$(python "$here/look.py" "$head" "$port" "$module" 2>&1) || fail "$is_host"
+found=$(python "$here/look.py" "$head" "$port" "$module" $LAUNCH_INTERFACE 2>&1) || fail "$found"
+read -r is_host address <<< "$found"
 
 ranks=${LAUNCH_RANKS:-${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L 2> /dev/null | grep -c ^GPU)}}
 [ "$ranks" != 0 ] || ranks=1
@@ -35,4 +36,5 @@ export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 exec python -m torch.distributed.run \
   --nnodes "$nnodes" --nproc-per-node "$ranks" --max-restarts "${LAUNCH_RESTARTS:-0}" \
   --rdzv-backend c10d --rdzv-endpoint "$head:$port" --rdzv-id "$meeting" \
-  --rdzv-conf "$LAUNCH_RDZV,$is_host" -m "$module" "$@"
+  --rdzv-conf "$LAUNCH_RDZV,$is_host" ${address:+--local-addr "$address"} \
+  ${LAUNCH_BIND:+--numa-binding "$LAUNCH_BIND"} -m "$module" "$@"

@@ -8,6 +8,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from rankbook.live.errors import CellFailed, UsageError
 from rankbook.magics.line import LineParser, command_of, split
 from rankbook.testbed.recorded_cells import find
+from rankbook.testbed.slurm import setups
 from rankbook.testbed.slurm.cluster import Cluster
 from rankbook.testbed.slurm.environment import ROOT
 from rankbook.testbed.slurm.possible import why_not
@@ -28,7 +29,8 @@ class ClusterMagics(Magics):
     def cluster(self, line, cell=None):
         """Run a cell on the cluster's login node, with bash, or start and stop the cluster.
 
-        %cluster start | status | stop
+        %cluster start [--setup NAME,...] | status | stop
+            --setup NAME       as other clusters are set up: contain, default_preemption, gpus
         %%cluster [--on HOST] [--here] [--seconds SECONDS] NAME
             --on HOST          on that host (n1 or n2), not on the login node
             --here             as Python in the notebook, once the cluster is there
@@ -38,16 +40,23 @@ class ClusterMagics(Magics):
         if cell is not None:
             return self._cell(line, cell)
         command, parser, words = command_of("%cluster", line, COMMANDS, "%%cluster NAME")
+        if command == "start":
+            parser.add_argument("--setup", default="")
+            return self._start(parser.parse_args(words).setup)
         parser.parse_args(words)  # none: a mistake is said
         getattr(self, f"_{command}")()
 
-    def _start(self) -> None:
+    def _start(self, setup: str) -> None:
+        try:
+            setups.words(setup)
+        except ValueError as error:
+            raise UsageError(f"%cluster start --setup: {error}") from None
         if self.running is not None:
             raise UsageError("a cluster is running already; stop it first: %cluster stop")
         if reason := why_not():
             print(f"No cluster here: {reason}. Cells that need it show what a recorded run said.")
             return
-        cluster = Cluster()
+        cluster = Cluster(setup=setup)
         type(self).running = self.shell.user_ns["cluster"] = cluster
         version = cluster.login("sinfo --version").split()[-1]
         hosts = " and ".join(cluster.nodes)

@@ -1,96 +1,10 @@
 """Nodes that are drained, jobs that are put aside, arrays: the launch files lose nothing."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 
-from rankbook.elastic import losses, read_events
 from rankbook.programs.elastic import run as elastic
-from rankbook.testbed.faults.audit import (
-    Reference,
-    left_files,
-    lost_steps,
-    world_sizes,
-    wrong_losses,
-    wrong_parameters,
-    wrong_samples,
-)
-from rankbook.testbed.faults.reference import read_parameters
-
-SOON = 180.0  # seconds, for what takes ten on a free machine
-SAMPLES, STEPS = 18, 60  # 3 steps an epoch; enough to act on a job before it has done them
-RUN = f"--samples {SAMPLES} --global-batch 6 --steps {STEPS} --save-every 1000 --backend gloo"
-SETTINGS = (
-    "OMP_NUM_THREADS=1 LAUNCH_WATCH=0.5 LAUNCH_RDZV=join_timeout=60,last_call_timeout=1,"
-    "read_timeout=60,keep_alive_interval=1,keep_alive_max_attempt=5"
-)
-
-
-class Training:
-    """The elastic program as a job of the cluster, and its record."""
-
-    def __init__(self, cluster, name: str):
-        self.cluster, self.checkpoints = cluster, cluster.folder / name / "checkpoints"
-        self.record, self.job = cluster.folder / name / "events.jsonl", 0
-        self.words = f"rankbook.programs.elastic {RUN} --checkpoint {self.checkpoints}"
-        self.words += f" --events {self.record}"
-
-    def submit(self, script: str, options: str = "", settings: str = "") -> None:
-        line = f"{SETTINGS} {settings} sbatch --parsable {script} {self.words} {options}"
-        self.job = int(self.cluster.login(line))
-
-    def events(self) -> list[dict]:
-        return read_events(self.record) if self.record.exists() else []
-
-    def steps(self) -> list[int]:
-        return [event["step"] for event in self.events() if event["event"] == "step"]
-
-    def once(self) -> bool:
-        """Whether no rank did a step again: what was done was saved when a node left."""
-        done = [(e["step"], e["rank"]) for e in self.events() if e["event"] == "step"]
-        return len(done) == len(set(done))
-
-    def until_step(self, step: int, nodes: int = 1) -> None:
-        """Wait until `nodes` nodes have done this step or a later one together."""
-
-        def done() -> bool:
-            steps = [event for event in self.events() if event["event"] == "step"]
-            return any(e["step"] >= step and e["world_size"] >= nodes for e in steps)
-
-        until(done, lambda: self.cluster.log(self.job))
-
-    def start_again_now(self) -> None:
-        """End the two minutes that Slurm waits with a job that goes back into the queue."""
-        self.cluster.wait(self.job, "PENDING", SOON)
-        # not at once: a node refuses a job that it has ended in this very second
-        self.cluster.login(f"scontrol update JobId={self.job} StartTime=now+2")
-
-    def finish(self) -> str:
-        self.cluster.wait(self.job, "COMPLETED", SOON)
-        assert "torch" not in self.cluster.login("ps -eo args"), "the job left processes"
-        return self.cluster.log(self.job)
-
-    def problems(self, reference: Reference, exactly: bool = False) -> list[str]:
-        """Nothing lost, nothing twice, and the same numbers in the end."""
-        events, wanted = self.events(), reference.parameters[STEPS]
-        return [
-            *lost_steps(events, STEPS),
-            *wrong_samples(events, SAMPLES),
-            *wrong_losses(events, reference),
-            *wrong_parameters(read_parameters(self.checkpoints, STEPS), wanted, exactly),
-            *left_files(self.checkpoints),
-        ]
-
-    def result(self) -> Reference:
-        return Reference(losses(self.events()), {STEPS: read_parameters(self.checkpoints, STEPS)})
-
-
-def until(holds: Callable[[], object], said: Callable[[], str]) -> None:
-    end = time.monotonic() + SOON
-    while not holds():
-        assert time.monotonic() < end, f"it did not happen in {SOON:.0f} s: {said()}"
-        time.sleep(0.1)
+from rankbook.testbed.faults.audit import world_sizes
+from tests.slurm.jobs.training import SETTINGS, SOON, STEPS, Training, until
 
 
 @pytest.fixture
@@ -156,13 +70,13 @@ def test_put_aside_for_an_urgent_job_it_ends_with_the_same_bits(cluster, trainin
     whole.submit("launch/slurm/fixed.sbatch")
     whole.finish()
 
-    training.submit("launch/slurm/preempt.sbatch", "--pace 0.1")
+    training.submit("--nodes=2 launch/slurm/elastic.sbatch", "--pace 0.1", "LAUNCH_MIN=2")
     training.until_step(5, nodes=2)
     urgent = cluster.submit("--partition=urgent", "--nodes=2", "--exclusive", "--wrap", "hostname")
     cluster.wait(urgent, "COMPLETED", SOON)
     training.start_again_now()
     said = training.finish()
-    assert said.count("preempt: told to end") == said.count("to be started again") == 1
+    assert said.count("elastic: told to end;") == said.count("to be started again") == 1
     assert not training.problems(whole.result(), exactly=True)
     attempts = {event["attempt"] for event in training.events() if event["event"] == "step"}
     assert len(attempts) == 2 and world_sizes(training.events()) == {2} and training.once()
@@ -172,7 +86,7 @@ def test_put_aside_for_an_urgent_job_it_ends_with_the_same_bits(cluster, trainin
 def limited(cluster):
     """A job on the second node, nearly at its time limit, that may not be started again."""
     training = Training(cluster, "limited")
-    words = "--nodes=1 --nodelist=n2 --time=60 --signal=B:USR1@115 launch/slurm/preempt.sbatch"
+    words = "--nodes=1 --nodelist=n2 --time=60 --signal=B:USR1@115 launch/slurm/elastic.sbatch"
     training.submit(words, f"--pace 0.5 --steps {10 * STEPS}", "LAUNCH_REQUEUES=0")
     training.until_step(1)  # however long the start takes
     used = cluster.login(f"squeue -h -j {training.job} -O TimeUsed").strip()  # as 1:05
@@ -216,7 +130,7 @@ def test_a_sweep_says_what_is_missing(cluster, words, sentence):
 
 @pytest.mark.usefixtures("limited")
 def test_what_fails_by_itself_is_not_started_again(cluster):
-    words = ("--nodes=1", "--nodelist=n1", "launch/slurm/preempt.sbatch", "no.such.module")
+    words = ("--nodes=1", "--nodelist=n1", "launch/slurm/elastic.sbatch", "no.such.module")
     job = cluster.submit(*words)
     cluster.wait(job, "FAILED", SOON)
     assert "finds no module" in cluster.log(job) and "started again" not in cluster.log(job)
@@ -226,7 +140,7 @@ def test_before_the_time_limit_it_saves_and_is_not_started_again_for_ever(cluste
     """Slurm looks at time limits every half minute; the other tests run meanwhile."""
     cluster.wait(limited.job, "FAILED", SOON)
     said = cluster.log(limited.job)
-    assert "preempt: told to end" in said
+    assert "elastic: told to end;" in said
     assert "started again 0 times and not done yet; LAUNCH_REQUEUES allows no more" in said
     events = limited.events()
     (saved,) = [event["step"] for event in events if event["event"] == "save"]

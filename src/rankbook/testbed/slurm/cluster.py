@@ -14,9 +14,11 @@ import psutil
 
 from rankbook.live.private import private_directory
 from rankbook.testbed.hosts import Host
+from rankbook.testbed.slurm import groups
 from rankbook.testbed.slurm.environment import ROOT, environment
 from rankbook.testbed.slurm.possible import NAMESPACES, why_not
 from rankbook.testbed.slurm.script import run
+from rankbook.testbed.slurm.setups import beside, changed, words
 
 START_SECONDS = 60.0
 # Nothing comes after these. All others pass, also SIGNALING; a job that was PREEMPTED waits again.
@@ -32,20 +34,25 @@ class Cluster:
     nothing, and it sees nothing of theirs. All of it ends when this process ends, however.
 
     nodes: how many hosts. cpus: what Slurm believes each to have, so that two jobs fit on one.
-    folder: a folder for the jobs' logs and checkpoints; removed at the end.
+    setup: a name in `setups.SETUPS`, or several with commas: what this Slurm does as others do.
+    folder: a folder for the jobs' logs and checkpoints; removed at the end. conf: its slurm.conf.
     Raises RuntimeError where `why_not` says why, or if Slurm does not start in time.
     """
 
-    def __init__(self, nodes: int = 2, cpus: int = 4):
+    def __init__(self, nodes: int = 2, cpus: int = 4, setup: str = ""):
+        words(setup)  # a mistake in it is said before anything is made
         if reason := why_not():
             raise RuntimeError(f"no cluster on this machine: {reason}")
         began = time.monotonic()
         self.nodes = [f"n{i}" for i in range(1, nodes + 1)]
         self._state = private_directory("cluster")
+        groups.remove_what_the_killed_left()
         self.folder = self._state / "shared"
         self.folder.mkdir()
         (self._state / "slurmctld").mkdir()
-        (self._state / "slurm.conf").write_text(self._conf(cpus))
+        self.conf = changed(self._conf(cpus), setup)
+        for name, text in {"slurm.conf": self.conf, **beside(setup, self._state)}.items():
+            (self._state / name).write_text(text)
         self._environment = environment(self._state / "slurm.conf", self.folder)
         self._rack = self._start()
         atexit.register(self.stop)
@@ -129,6 +136,7 @@ class Cluster:
             self._rack.kill()
             self._rack.wait()
         atexit.unregister(self.stop)
+        groups.remove(self._state.name)
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _conf(self, cpus: int) -> str:

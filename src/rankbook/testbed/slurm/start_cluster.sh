@@ -29,12 +29,17 @@ munged --force --key-file munge.key --socket "$folder/munge.socket" --pid-file m
 slurmctld -D > slurmctld.out 2>&1 &
 controller=$!
 
+groups=/sys/fs/cgroup/freezer/$(basename "$folder")
 i=0
 for node in "$@"; do
   i=$((i + 1))
   mkfifo "$node.cable"
-  unshare --net --uts bash -ec "
+  unshare --net --uts --mount bash -ec "
     hostname $node
+    if grep -q proctrack/cgroup slurm.conf; then  # each host has groups of its own
+      mkdir -p cgroup/freezer $groups/$node
+      mount --bind $groups/$node cgroup/freezer
+    fi
     ip link set lo up
     echo > $node.cable
     read < $node.cable
