@@ -1,6 +1,10 @@
 """Many runs in which things go wrong: is anything ever lost, and how long until training goes on?
 
-    python -m benchmarks.soak [--seeds 200] [--from 0] [--cold-every 20]
+    python -m benchmarks.soak [--seeds 500] [--from 0] [--drivers 3] [--cold-every 50] [--runs FILE]
+
+A job mostly waits, so several drivers work side by side. Each run is written to FILE as soon as it
+is over; those that are there already are not run again. So SIGTERM (or Ctrl-C) ends it after the
+runs that are under way, and the same command goes on.
 
 Processes start warm, from one that has torch loaded, which a cluster has not. So now and then a
 cold run, in which workers are killed twice, is timed under the same load: for the ratio of what a
@@ -11,29 +15,47 @@ it, and ends with status 1.
 import argparse
 import collections
 import contextlib
+import json
 import os
+import queue
 import random
+import signal
 import sys
 import tempfile
-import time
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.record import check_repeats, summary, write
-from rankbook.live.torchrun.session import Torchrun
-from rankbook.testbed.faults import KINDS, CannotMount, Driver, Fault, FaultRun, Plan, draw_plan
+from rankbook.testbed.faults import (
+    KINDS,
+    CannotInject,
+    Driver,
+    Fault,
+    FaultRun,
+    Machines,
+    Plan,
+    References,
+    draw_plan,
+)
 
 START = "start of the workers"  # from their birth to the first step
+RUNS = Path(__file__).parent.parent / "_build" / "soak.jsonl"
+COUNTED = ("passed", "exactly", "sharded", "several workers a node", "hosts")
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--from", dest="first", type=int, default=0)
-    parser.add_argument("--cold-every", type=int, default=20)
+    parser.add_argument("--drivers", type=int, default=3, help="that work side by side (3)")
+    parser.add_argument("--cold-every", type=int, default=50)
+    parser.add_argument("--runs", type=Path, default=RUNS, help="where each run is written")
     options = parser.parse_args(arguments)
-    if options.cold_every < 1:
-        parser.error(f"--cold-every {options.cold_every}: use 1 or more")
+    for name in ("cold_every", "drivers"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: use 1 or more")
     check_repeats(parser, options.seeds)
     return options
 
@@ -45,87 +67,160 @@ def cold_plan(seed: int) -> Plan:
     return Plan(seed, nodes=2, workers=1, steps=50, faults=killed)
 
 
-def table(warm: list[FaultRun], cold: list[FaultRun]) -> list[dict]:
+def wanted(options: argparse.Namespace, done: set[tuple[str, int]]) -> list[tuple[str, Plan]]:
+    """What is to run, warm and cold, without what is `done`."""
+    plans = []
+    for seed in range(options.first, options.first + options.seeds):
+        plans.append(("warm", draw_plan(seed)))
+        if seed % options.cold_every == options.cold_every - 1:
+            plans.append(("cold", cold_plan(seed)))
+    return [(start, plan) for start, plan in plans if (start, plan.seed) not in done]
+
+
+def row(start: str, run: FaultRun) -> dict:
+    """What is kept of a run."""
+    plan = run.plan
+    return {
+        "start": start,
+        "seed": plan.seed,
+        "passed": not run.problems,
+        "told": str(run),
+        "exactly": run.exactly,
+        "sharded": plan.sharded,
+        "several workers a node": plan.workers > 1,
+        "hosts": any(KINDS[kind].hosts for kind in plan.kinds),
+        "given up": run.given_up,
+        "first step": run.start,
+        "faults": [[each.fault.kind, each.seconds] for each in run.injected],
+        "seconds": round(run.seconds, 1),
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def table(rows: list[dict]) -> list[dict]:
     """A row for each kind of fault, warm and cold: how often, and seconds to the next step."""
-    rows = []
-    for start, runs in (("warm", warm), ("cold", cold)):
-        seconds = {START: [run.start for run in runs if run.start]}
-        injected = [each for run in runs for each in run.injected]
+    found = []
+    for start in ("warm", "cold"):
+        runs = [row for row in rows if row["start"] == start and "why" not in row]
+        seconds = {START: [run["first step"] for run in runs if run["first step"]]}
+        injected = [each for run in runs for each in run["faults"]]
         for kind in KINDS:
-            seconds[kind] = [i.seconds for i in injected if i.fault.kind == kind and i.seconds]
-        counts = collections.Counter(each.fault.kind for each in injected)
-        rows += [
+            seconds[kind] = [took for name, took in injected if name == kind and took]
+        counts = collections.Counter(name for name, _ in injected)
+        found += [
             {"processes": start, "fault": kind, "count": counts.get(kind, len(times))}
             | summary(times, unit=1.0)
             for kind, times in seconds.items()
             if times
         ]
-    starts = [row for row in rows if (row["processes"], row["fault"]) == ("cold", START)]
-    for row in rows:
-        if starts and row["processes"] == "cold":
-            row["times the start"] = round(row["median"] / starts[0]["median"], 2)
-    return rows
+    starts = [each for each in found if (each["processes"], each["fault"]) == ("cold", START)]
+    for each in found:
+        if starts and each["processes"] == "cold":
+            each["times the start"] = round(each["median"] / starts[0]["median"], 2)
+    return found
+
+
+class Soak:
+    """Drivers side by side, each of which takes the next plan; what comes out goes to a file."""
+
+    def __init__(self, plans: list[tuple[str, Plan]], file: Path, folder: Path):
+        self._plans: queue.SimpleQueue = queue.SimpleQueue()
+        for each in plans:
+            self._plans.put(each)
+        self._file, self._folder = file, folder
+        self._references, self._writing = References(), threading.Lock()
+        self._told = threading.Event()
+
+    def end(self, *_) -> None:
+        """Take no more plans."""
+        self._told.set()
+
+    def drive(self, number: int) -> None:
+        """Run plans until there are none, or it is told to end."""
+        folder = self._folder / str(number)
+        with contextlib.closing(Machines()) as machines:
+            drivers = {
+                start: Driver(
+                    machines, folder / start, start == "cold", references=self._references
+                )
+                for start in ("warm", "cold")
+            }
+            with contextlib.suppress(queue.Empty):
+                while not self._told.is_set():
+                    start, plan = self._plans.get_nowait()
+                    self._keep(self._run(start, drivers[start], plan))
+
+    def _run(self, start: str, driver: Driver, plan: Plan) -> dict:
+        try:
+            return row(start, driver.run(plan))
+        except CannotInject as error:
+            return {"start": start, "seed": plan.seed, "why": str(error)}
+        except Exception as error:  # of the driver itself: counted, and the others go on
+            return row(start, FaultRun(plan, driver.folder, [f"the driver failed: {error!r}"]))
+
+    def _keep(self, result: dict) -> None:
+        with self._writing, self._file.open("a", encoding="utf-8") as file:
+            print(json.dumps(result), file=file)
+        told = result.get("told", f"seed {result['seed']}: skipped, {result.get('why')}")
+        print(f"{result['start']}, {result.get('seconds', 0):.0f} s: {told}", flush=True)
 
 
 def main() -> int:
-    """Run, and write ``book/results/soak.json``."""
+    """Run, and write ``book/results/soak-cpu-N.json``."""
     options = parse()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the ranks of a toy, and more than there are GPUs
-    runs, skipped, load, began = {"warm": [], "cold": []}, [], [], time.monotonic()
+    options.runs.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rankbook-soak-"))
-
-    def live(start: str, driver: Driver, plan: Plan) -> None:
-        try:
-            run = driver.run(plan)
-        except CannotMount as error:
-            skipped.append({"seed": plan.seed, "why": str(error)})
-            return
-        except Exception as error:  # of the driver itself: counted, and the others go on
-            run = FaultRun(plan, driver.folder, [f"the driver failed: {error!r}"])
-        runs[start].append(run)
-        load.append(os.getloadavg()[0])
-        print(f"{start}, {run.seconds:.0f} s, load {load[-1]:.1f}: {run}", flush=True)
-
-    with contextlib.closing(Torchrun()) as torchrun:
-        warm = Driver(torchrun, folder / "warm")
-        cold = Driver(torchrun, folder / "cold", cold=True)
-        for seed in range(options.first, options.first + options.seeds):
-            live("warm", warm, draw_plan(seed))
-            if seed % options.cold_every == options.cold_every - 1:
-                live("cold", cold, cold_plan(seed))
-    lost = [run for some in runs.values() for run in some if run.problems]
-    path = report(runs["warm"], runs["cold"], skipped, load, time.monotonic() - began)
+    plans = wanted(options, {(row["start"], row["seed"]) for row in read(options.runs)})
+    soak = Soak(plans, options.runs, folder)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, soak.end)
+    with ThreadPoolExecutor(options.drivers) as pool:
+        list(pool.map(soak.drive, range(options.drivers)))
+    rows = read(options.runs)
+    path = report(rows, options.drivers)
     print(path.read_text())
+    lost = [row for row in rows if not row.get("passed", True)]
     print(f"nothing lost in any run; {path}" if not lost else f"LOST: {len(lost)}, see {folder}")
     return int(bool(lost))
 
 
-def report(
-    warm: list[FaultRun],
-    cold: list[FaultRun],
-    skipped: list[dict],
-    load: list[float],
-    seconds: float,
-) -> Path:
+def read(file: Path) -> list[dict]:
+    """The runs that are over, by seed."""
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    return sorted((json.loads(line) for line in lines), key=lambda row: row["seed"])
+
+
+def report(rows: list[dict], drivers: int) -> Path:
     """Write the result file."""
-    both = warm + cold
-    lost = [{"seed": run.plan.seed, "what": str(run)} for run in both if run.problems]
+    runs = [row for row in rows if "why" not in row]
+    warm = [run for run in runs if run["start"] == "warm"]
+    cold = [run["first step"] for run in runs if run["start"] == "cold" and run["first step"]]
+    counts = {name: sum(run[name] for run in runs) for name in COUNTED}
     return write(
         f"soak-cpu-{os.cpu_count()}",
         "seconds from a fault to the next step of those who go on, by the kind of fault; "
-        f"{sum(not run.problems for run in warm)} of {len(warm)} seeds lost nothing",
-        table(warm, cold),
-        seeds=[min(run.plan.seed for run in warm), max(run.plan.seed for run in warm)],
-        passed=sum(not run.problems for run in both),
-        runs=len(both),
-        compared_to_the_bit=sum(run.exactly for run in both),
-        started_anew={run.plan.seed: run.given_up for run in both if run.given_up},
-        cold_start=summary([run.start for run in cold], unit=1.0) if cold else None,
+        f"{sum(run['passed'] for run in warm)} of {len(warm)} seeds lost nothing",
+        table(rows),
+        seeds=[min(run["seed"] for run in warm), max(run["seed"] for run in warm)],
+        passed=counts["passed"],
+        runs=len(runs),
+        faults=sum(len(run["faults"]) for run in runs),
+        compared_to_the_bit=counts["exactly"],
+        sharded=counts["sharded"],
+        several_workers_a_node=counts["several workers a node"],
+        on_two_hosts=counts["hosts"],
+        started_anew={run["seed"]: run["given up"] for run in runs if run["given up"]},
+        cold_start=summary(cold, unit=1.0) if cold else None,
         goal={"worker_killed, cold, times the start": 3},
-        lost=lost,
-        skipped=skipped,
-        minutes=round(seconds / 60, 1),
-        load_average={"lowest": min(load), "highest": max(load)},
+        lost=[{"seed": run["seed"], "what": run["told"]} for run in runs if not run["passed"]],
+        skipped=[{"seed": row["seed"], "why": row["why"]} for row in rows if "why" in row],
+        drivers=drivers,
+        minutes=round(sum(run["seconds"] for run in runs) / 60, 1),
+        load_average={
+            "lowest": min(run["load"] for run in runs),
+            "highest": max(run["load"] for run in runs),
+        },
     )
 
 

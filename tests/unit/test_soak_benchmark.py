@@ -1,6 +1,7 @@
 """The soak's command line and arithmetic."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def run(seed: int, start: float, *seconds: float | None, problems: tuple = ()) -
     [
         ("--seeds 2", "--repeats 2 gives no median and spread; use 3 or more"),
         ("--cold-every 0", "--cold-every 0: use 1 or more"),
+        ("--drivers 0", "--drivers 0: use 1 or more"),
     ],
 )
 def test_wrong_options_are_one_sentence(line, sentence, capsys):
@@ -38,10 +40,16 @@ def test_wrong_options_are_one_sentence(line, sentence, capsys):
     assert end.value.code == 2 and sentence in capsys.readouterr().err
 
 
+def rows(warm: list[FaultRun], cold: list[FaultRun]) -> list[dict]:
+    """As they are read again from the file of runs."""
+    both = [soak.row("warm", run) for run in warm] + [soak.row("cold", run) for run in cold]
+    return json.loads(json.dumps(both))
+
+
 def test_a_row_for_each_kind_and_the_ratio_of_the_cold_ones():
     warm = [run(1, 0.5, 2.0, None), run(2, 0.7, 3.0, 4.0)]
     cold = [run(3, 4.0, 8.0, 10.0)]
-    assert soak.table(warm, cold) == [
+    assert soak.table(rows(warm, cold)) == [
         {"processes": "warm", "fault": soak.START, "count": 2, "repeats": 2, "median": 0.6,
          "p10": 0.5, "p90": 0.7},
         {"processes": "warm", "fault": "worker_killed", "count": 4, "repeats": 3, "median": 3.0,
@@ -56,12 +64,54 @@ def test_a_row_for_each_kind_and_the_ratio_of_the_cold_ones():
 def test_what_was_lost_is_listed(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     warm = [run(1, 0.5, 2.0), run(2, 0.5, 2.0, problems=("step 3 was never done",))]
-    path = soak.report(warm, [run(9, 4.0, 8.0)], [], [0.5, 1.5], 120.0)
+    skipped = {"start": "warm", "seed": 4, "why": "network namespaces need root"}
+    path = soak.report([*rows(warm, [run(9, 4.0, 8.0)]), skipped], drivers=3)
     result = json.loads(path.read_text())
     assert "1 of 2 seeds lost nothing" in result["what"]
-    assert (result["passed"], result["runs"], result["minutes"]) == (2, 3, 2.0)
+    assert (result["passed"], result["runs"], result["minutes"]) == (2, 3, 0.5)
+    assert (result["faults"], result["compared_to_the_bit"], result["drivers"]) == (3, 3, 3)
     assert result["cold_start"]["median"] == 4.0 and result["started_anew"] == {}
     assert path.name.startswith("soak-cpu-")
     assert [lost["seed"] for lost in result["lost"]] == [2]
     assert "LOST: step 3 was never done" in result["lost"][0]["what"]
-    assert result["load_average"] == {"lowest": 0.5, "highest": 1.5}
+    assert result["skipped"] == [{"seed": 4, "why": "network namespaces need root"}]
+    assert set(result["load_average"]) == {"lowest", "highest"}
+
+
+def test_what_was_run_is_not_run_again(tmp_path):
+    options = soak.parse(["--seeds", "6", "--from", "4", "--cold-every", "5"])
+    plans = [(start, plan.seed) for start, plan in soak.wanted(options, set())]
+    assert plans == [("warm", 4), ("cold", 4), *(("warm", s) for s in range(5, 10)), ("cold", 9)]
+    left = soak.wanted(options, {("warm", 4), ("cold", 9), *(("warm", s) for s in range(5, 9))})
+    assert [(start, plan.seed) for start, plan in left] == [("cold", 4), ("warm", 9)]
+
+
+class Instead:
+    """A driver that only says what it would have run."""
+
+    def __init__(self, machines, folder, cold, references):
+        self.folder = folder
+
+    def run(self, plan):
+        if plan.seed == 1:
+            raise soak.CannotInject("no mount")
+        if plan.seed == 2:
+            raise OSError("of the driver itself")
+        return replace(run(plan.seed, 1.0, 2.0), plan=plan)
+
+
+def test_drivers_share_the_plans_and_each_run_is_written_at_once(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(soak, "Driver", Instead)
+    file = tmp_path / "runs.jsonl"
+    all_of_them = soak.wanted(soak.parse(["--seeds", "4", "--cold-every", "4"]), set())
+    both = soak.Soak(all_of_them, file, tmp_path)
+    both.drive(0)
+    found = soak.read(file)
+    assert [(row["start"], row["seed"]) for row in found] == [
+        ("warm", 0), ("warm", 1), ("warm", 2), ("warm", 3), ("cold", 3)]  # fmt: skip
+    assert found[1]["why"] == "no mount" and not found[2]["passed"] and found[3]["passed"]
+    assert "LOST: the driver failed: OSError" in found[2]["told"]
+    told = soak.Soak(all_of_them, file, tmp_path)
+    told.end()
+    told.drive(0)
+    assert soak.read(file) == found and "seed 1: skipped, no mount" in capsys.readouterr().out

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rankbook.live.torchrun.session import Torchrun
-from rankbook.testbed.faults.disk import CannotMount
+from rankbook.testbed.faults.disk import CannotInject
 from rankbook.testbed.faults.driver import Driver
+from rankbook.testbed.faults.machines import Machines
 from rankbook.testbed.faults.plan import draw_plan
 
 
@@ -34,13 +34,13 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the ranks of a toy, and more than there are GPUs
     lost = skipped = 0
     folder = Path(tempfile.mkdtemp(prefix="rankbook-faults-"))
-    with contextlib.closing(Torchrun()) as torchrun:
-        driver = Driver(torchrun, folder, options.cold)
+    with contextlib.closing(Machines()) as machines:
+        driver = Driver(machines, folder, options.cold)
         for seed in seeds:
             try:
                 run = driver.run(draw_plan(seed))
-            except CannotMount as error:
-                print(f"seed {seed}: skipped, this process may mount no small disk: {error}")
+            except CannotInject as error:
+                print(f"seed {seed}: skipped: {error}")
                 skipped += 1
                 continue
             lost += bool(run.problems)

@@ -81,15 +81,15 @@ def bad_ends(codes: dict[str, int | None]) -> list[str]:
 def left_files(checkpoints: Path) -> list[str]:
     """What lies in the folder of checkpoints and is none."""
     return [
-        f"{path.name} was left among the checkpoints"
-        for path in sorted(checkpoints.iterdir())
-        if not path.name.startswith("step-") or path.suffix == ".tmp"
+        f"{path.relative_to(checkpoints)} was left among the checkpoints"
+        for path in sorted([*checkpoints.iterdir(), *checkpoints.glob(".world-*/*")])
+        if not path.name.startswith(("step-", ".world-")) or path.suffix == ".tmp"
     ]
 
 
 def left_processes(events: list[dict]) -> list[str]:
     """Workers that still run. A number that the system gave to a new process is none of them."""
-    last = {event["pid"]: event["time"] for event in events}
+    last = {event["pid"]: event.get("seen", event["time"]) for event in events}
     return [f"worker {pid} still runs" for pid, said in last.items() if _is_alive(pid, said)]
 
 

@@ -8,7 +8,11 @@ SIZE = 1 << 20  # bytes; a checkpoint of the toy model has some thousand
 BLOCK = 1 << 12
 
 
-class CannotMount(Exception):
+class CannotInject(Exception):
+    """Something that this machine, or this process, may not have; the message says why."""
+
+
+class CannotMount(CannotInject):
     """This process may not mount a file system; the message says what mount said."""
 
 

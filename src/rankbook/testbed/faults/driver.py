@@ -13,10 +13,13 @@ import psutil
 from rankbook.live.errors import UsageError
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.testbed.faults import audit
-from rankbook.testbed.faults.disk import CannotMount, SmallDisk
+from rankbook.testbed.faults.disk import CannotInject, SmallDisk
 from rankbook.testbed.faults.elastic_job import CELL, ElasticJob, Stuck
 from rankbook.testbed.faults.fault_run import FaultRun, InjectedFault
-from rankbook.testbed.faults.kinds import KINDS, NAMES, TIMEOUT
+from rankbook.testbed.faults.hard_kinds import KINDS
+from rankbook.testbed.faults.kind import NAMES, TIMEOUT, FaultKind
+from rankbook.testbed.faults.machines import Machines
+from rankbook.testbed.faults.on_hosts import OnHosts
 from rankbook.testbed.faults.plan import Fault, Plan
 from rankbook.testbed.faults.reference import (
     SAMPLES,
@@ -25,7 +28,8 @@ from rankbook.testbed.faults.reference import (
     read_parameters,
     run_reference,
 )
-from rankbook.testbed.faults.target import Injection, Target
+from rankbook.testbed.faults.slow_disk import SlowDisk
+from rankbook.testbed.faults.target import Injection, Target, first_over
 
 PACE = 0.1  # seconds of a step: others can join while it trains
 LONGER = 3  # times that a run is tried with steps twice as long
@@ -38,18 +42,18 @@ class TooShort(Exception):
 
 
 class References:
-    """Uninterrupted runs by world size, each made once, also for drivers in several threads."""
+    """Uninterrupted runs, each made once, also for drivers in several threads."""
 
     def __init__(self):
-        self._made: dict[int, audit.Reference] = {}
+        self._made: dict[tuple, audit.Reference] = {}
         self._lock = threading.Lock()
 
-    def get(self, world_size: int, make: Callable[[int], audit.Reference]) -> audit.Reference:
-        """The run on so many ranks; `make(world_size)` makes it where there is none yet."""
+    def get(self, make: Callable[..., audit.Reference], *which) -> audit.Reference:
+        """The run that `make(*which)` makes, where there is none yet."""
         with self._lock:
-            if world_size not in self._made:
-                self._made[world_size] = make(world_size)
-            return self._made[world_size]
+            if which not in self._made:
+                self._made[which] = make(*which)
+            return self._made[which]
 
 
 class Driver:
@@ -74,7 +78,7 @@ class Driver:
         self._references = references or References()
 
     def run(self, plan: Plan) -> FaultRun:
-        """Run `plan`, with longer steps if it is over too soon. Raises CannotMount."""
+        """Run `plan`, with longer steps if it is over too soon. Raises CannotInject."""
         for longer in range(LONGER):
             run = FaultRun(plan, _new_folder(self.folder / f"seed-{plan.seed}"))
             try:
@@ -83,20 +87,20 @@ class Driver:
             except TooShort as error:
                 self.say(f"  again with longer steps: {error}")
                 run.problems = [str(error)]
-            except CannotMount:
+            except CannotInject:
                 shutil.rmtree(run.folder)
                 raise
         if not run.problems:
             shutil.rmtree(run.folder)
         return run
 
-    def reference(self, world_size: int) -> audit.Reference:
-        """The uninterrupted run on so many ranks."""
-        return self._references.get(world_size, self._run_reference)
+    def reference(self, world_size: int, sharded: bool = False) -> audit.Reference:
+        """The uninterrupted run on so many ranks, whose model is whole or sharded."""
+        return self._references.get(self._run_reference, world_size, sharded)
 
-    def _run_reference(self, world_size: int) -> audit.Reference:
+    def _run_reference(self, world_size: int, sharded: bool) -> audit.Reference:
         folder = _new_folder(self.folder / f"reference-{world_size}")
-        reference = run_reference(self.torchrun, folder, world_size)
+        reference = run_reference(self.torchrun, folder, world_size, sharded)
         shutil.rmtree(folder)
         return reference
 
@@ -108,13 +112,17 @@ class Driver:
         arguments = program(place, plan.steps, pace, timeout, plan.sharded)
         with contextlib.ExitStack() as stack:
             disk = stack.enter_context(SmallDisk(place)) if small else None
+            slow, session = SlowDisk(run.folder), self._session(kinds)
+            clocks, hosts = getattr(session, "clocks", None), getattr(session, "hosts", None)
+            if clocks is not None:
+                stack.callback(clocks.reset)
             job = ElasticJob(
-                self.torchrun, run.folder, arguments, plan.workers, self.cold, cell=self.cell
+                session, run.folder, arguments, plan.workers, self.cold, cell=slow.cell + self.cell
             )
             stack.enter_context(contextlib.closing(job))
             start = functools.partial(start_all, job)
             checkpoints = keeper(plan.sharded)(place / "checkpoints")
-            target = Target(job, start, checkpoints, timeout, disk)
+            target = Target(job, start, checkpoints, timeout, slow, disk, clocks, hosts)
             try:
                 self._inject_all(run, target)
                 self._audit(run, job.finish(PATIENCE), target)
@@ -128,13 +136,21 @@ class Driver:
         run.problems += _left_processes(job.events)
         run.seconds = time.monotonic() - began
 
+    def _session(self, kinds: list[FaultKind]) -> Torchrun | OnHosts:
+        """What launches the agents of a job that such faults will hit. Raises CannotInject."""
+        if not any(kind.clocks or kind.hosts for kind in kinds):
+            return self.torchrun
+        if not isinstance(self.torchrun, Machines):
+            raise CannotInject("a clock or a cable of its own needs Machines() for a Torchrun()")
+        return self.torchrun.on_hosts() if any(kind.hosts for kind in kinds) else self.torchrun
+
     def _inject_all(self, run: FaultRun, target: Target) -> None:
         """Start the job, and let everything go wrong. Raises TooShort, Stuck, UsageError."""
         job, injection = target.job, None
         start_all(job, run.plan.nodes)
         since = job.wait_step(1, PATIENCE)
-        run.start = since["time"] - psutil.Process(since["pid"]).create_time()
         try:
+            run.start = since["time"] - psutil.Process(since["pid"]).create_time()
             for fault in run.plan.faults:
                 if injection and fault.seconds:
                     time.sleep(fault.seconds)
@@ -144,7 +160,7 @@ class Driver:
                 injection = self._inject(run, target, fault)
             if injection:
                 self._recovered(run, job, injection)
-        except (Stuck, UsageError):
+        except (Stuck, UsageError, psutil.NoSuchProcess):
             if any(event["event"] == "end" for event in job.read()):
                 raise TooShort(f"{run.plan.steps} steps were done too soon") from None
             raise
@@ -160,21 +176,23 @@ class Driver:
         """Wait for the step that shows it; return its event."""
         injected = run.injected[-1]
         event = job.wait(
-            f"a step after {injected.fault.kind}", lambda: _first(job.steps(), injection), PATIENCE
+            f"a step after {injected.fault.kind}", lambda: first_over(job, injection), PATIENCE
         )
-        injected.seconds, injected.world_size = event["time"] - injection.time, event["world_size"]
+        injected.seconds, injected.world_size = event["seen"] - injection.time, event["world_size"]
         if injection.sign and not any(
-            e["event"] == injection.sign and e["time"] > injection.time for e in job.events
+            e["event"] == injection.sign and e["seen"] > injection.time for e in job.events
         ):
             run.problems.append(f"{injected.fault.kind}: no event {injection.sign!r} came of it")
         return event
 
     def _audit(self, run: FaultRun, codes: dict[str, int | None], target: Target) -> None:
         """All that has to hold; what does not is a problem of the run."""
-        events, steps = target.job.events, run.plan.steps
+        # in the order in which they were written: clocks may have been wrong, on purpose
+        events = [event | {"time": number} for number, event in enumerate(target.job.events)]
+        steps = run.plan.steps
         run.worlds = sorted(audit.world_sizes(events))
         run.exactly = len(run.worlds) == 1
-        reference = self.reference(run.worlds[0])
+        reference = self.reference(run.worlds[0], run.plan.sharded)
         run.problems += audit.bad_ends(codes)
         run.problems += audit.lost_steps(events, steps)
         run.problems += audit.wrong_samples(events, SAMPLES)
@@ -198,10 +216,6 @@ def start_all(job: ElasticJob, nodes: int) -> None:
 def _wait_more_steps(job: ElasticJob, step: int) -> None:
     """Until the newest step is `step` or later; steps that are done again do not count."""
     job.wait(f"step {step}", lambda: job.steps()[-1]["step"] >= step, PATIENCE)
-
-
-def _first(steps: list[dict], injection: Injection) -> dict | None:
-    return next((e for e in steps if e["time"] > injection.time and injection.over(e)), None)
 
 
 def _left_processes(events: list[dict]) -> list[str]:

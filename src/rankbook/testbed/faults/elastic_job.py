@@ -7,10 +7,9 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rankbook.live.torchrun.launch import TICK, Launch
-from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
 
 # Short waits: an agent that is gone is missed after 5 to 6 s, and a new world waits 1 s for more.
@@ -29,10 +28,22 @@ class Stuck(Exception):
     """What was waited for did not come; the message says what, and what came last."""
 
 
+class Session(Protocol):
+    """What launches the agents of a job by name: `Torchrun` is one, and so is `OnHosts`."""
+
+    def run_node(
+        self, spec: LaunchSpec, cell: str, show: Callable, cold: bool, background: bool
+    ) -> Any: ...
+
+    def node(self, name: str) -> Launch: ...
+
+    def kill(self, name: str, signum: int) -> str: ...
+
+
 class ElasticJob:
     """Agents by name under the real torchrun, running the elastic program on one record of events.
 
-    torchrun: the session that launches them; it may serve many jobs, one after the other.
+    torchrun: what launches them; it may serve many jobs, one after the other.
     folder: for the record ``events.jsonl`` and, with `write_logs`, what the agents said.
     program: the arguments of `rankbook.programs.elastic`; ``--events`` is added.
     workers: ranks of each agent. cold: every process loads torch itself, as on a cluster.
@@ -41,7 +52,7 @@ class ElasticJob:
 
     def __init__(
         self,
-        torchrun: Torchrun,
+        torchrun: Session,
         folder: Path,
         program: list[str],
         workers: int = 1,
@@ -105,15 +116,31 @@ class ElasticJob:
             with contextlib.suppress(ProcessLookupError):  # it has ended with its agent
                 os.kill(pid, signal.SIGKILL)
 
+    def now(self) -> float:
+        """The time (unix seconds) before which all events so far are "seen"."""
+        self.read()
+        return time.time()
+
+    def let_end(self, node: str, seconds: float = 60.0) -> None:
+        """Wait until the agent of `node` ends by itself; however it does counts as wanted."""
+        launch = self._torchrun.node(node)
+        launch.killed_by_reader = "nobody, but it was cut off"
+        if not launch.done.wait(seconds):
+            raise Stuck(f"{node} still ran {seconds:.0f} s after it was cut off")
+
     def read(self) -> list[dict]:
-        """All events so far; a line that is not written to its end yet comes the next time."""
+        """All events so far; a line that is not written to its end yet comes the next time.
+
+        Each has its "time", by the clock of its node, and when it was "seen" here.
+        """
         if self.record.exists():
             with self.record.open("rb") as file:
                 file.seek(self._read)
                 new = file.read()
             new = new[: new.rfind(b"\n") + 1]
             self._read += len(new)
-            self.events += [json.loads(line) for line in new.splitlines()]
+            # by our own clock: those of the nodes may be wrong, on purpose
+            self.events += [json.loads(line) | {"seen": time.time()} for line in new.splitlines()]
         return self.events
 
     def wait(self, for_what: str, condition: Callable[[], T | None], seconds: float = 60.0) -> T:
@@ -144,11 +171,11 @@ class ElasticJob:
         )
 
     def wait_world(self, size: int, after: float = 0.0, seconds: float = 60.0) -> dict:
-        """Wait for a step in a world of `size` ranks, later than `after` (unix seconds)."""
+        """Wait for a step in a world of `size` ranks, seen later than `after` (unix seconds)."""
         return self.wait(
             f"a step in a world of {size}",
             lambda: next(
-                (e for e in self.steps() if e["world_size"] == size and e["time"] > after), None
+                (e for e in self.steps() if e["world_size"] == size and e["seen"] > after), None
             ),
             seconds,
         )

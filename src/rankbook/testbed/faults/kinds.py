@@ -1,62 +1,20 @@
-"""What can go wrong: each kind of fault is one function here, with what is said of it above it.
+"""The first dozen kinds: each is one function here, with what is said of it above it.
 
-A new kind comes at the end of the file. Nothing else lists them.
+The seeds up to 199 draw from these; see `hard_kinds` for those that joined later.
 """
 
 import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from rankbook.testbed.faults.kind import NAMES, fault_kind
 from rankbook.testbed.faults.target import Injection, Target, choose
 
-NAMES = ("a", "b", "c")  # of agents
-TIMEOUT = 20.0  # seconds after which a rank gives up waiting for another
 BRIEFLY = 0.4  # seconds that a worker is stopped and nobody misses it
-
-Inject = Callable[[Target, float], Injection]
-
-
-@dataclass(frozen=True)
-class FaultKind:
-    """A kind of fault. inject: makes it happen to a `Target`, given a number in [0, 1).
-
-    sudden: whether it may come while the job still recovers from the fault before it. nodes: how
-    many more there are after it. steps: how many are done meanwhile. timeout: seconds after which
-    a rank gives up waiting for another. small_disk: whether it needs a disk that can be filled.
-    """
-
-    name: str
-    inject: Inject
-    sudden: bool = False
-    nodes: int = 0
-    steps: int = 0
-    timeout: float = TIMEOUT
-    small_disk: bool = False
-
-    @property
-    def description(self) -> str:
-        """What happens, in a sentence: the first line of the function's docstring."""
-        return (self.inject.__doc__ or "").partition("\n")[0]
-
-
-KINDS: dict[str, FaultKind] = {}  # by name, in the order of this file, which seeds draw from
-
-
-def fault_kind(**traits: Any) -> Callable[[Inject], Inject]:
-    """Enter the function below in `KINDS`, under its name; `traits` are fields of `FaultKind`."""
-
-    def enter(inject: Inject) -> Inject:
-        KINDS[inject.__name__] = FaultKind(inject.__name__, inject, **traits)
-        return inject
-
-    return enter
 
 
 def damage(file: Path, draw: float) -> None:
@@ -98,7 +56,7 @@ def worker_terminated(target: Target, draw: float) -> Injection:
 @fault_kind()
 def worker_paused_briefly(target: Target, draw: float) -> Injection:
     """SIGSTOP, and SIGCONT so soon that nobody gives up: it goes on itself."""
-    began, pid = time.time(), _pause(target, draw, BRIEFLY)
+    began, pid = target.job.now(), _pause(target, draw, BRIEFLY)
     return Injection(began, lambda event: event["pid"] == pid)
 
 
@@ -130,7 +88,7 @@ def node_killed(target: Target, draw: float) -> Injection:
 @fault_kind(sudden=True, nodes=+1, steps=25)
 def node_joins(target: Target, draw: float) -> Injection:
     """One more agent: over when it takes part."""
-    began = time.time()
+    began = target.job.now()
     name = choose([name for name in NAMES if name not in target.job.running], draw)
     target.job.start(name)
     return Injection(began, lambda event: event["node"] == name)
@@ -169,12 +127,12 @@ def everything_killed(target: Target, draw: float) -> Injection:
 def disk_full(target: Target, draw: float) -> Injection:
     """No room for a checkpoint; in half of the cases a worker dies before there is some again."""
     assert target.disk is not None, "the driver gives a small disk to a kind that needs one"
-    began = time.time()
+    began = target.job.now()
     target.disk.fill()
     try:
         target.wait_event("save failed", began)
         if draw >= 0.5:
-            return Injection(time.time(), lambda event: True)
+            return Injection(target.job.now(), lambda event: True)
         injection = target.restart_expected()
         target.signal_worker(signal.SIGKILL, draw * 2)
         target.wait_event("resume", injection.time)

@@ -2,15 +2,18 @@
 
 import random
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rankbook.testbed.faults.kinds import KINDS, FaultKind
+from rankbook.testbed.faults.hard_kinds import KINDS
+from rankbook.testbed.faults.kind import FaultKind
 
 MAX_NODES = 3
 EPOCH = 5  # steps of an epoch: 50 samples in batches of 12, the last of 2
 MOST_STEPS = 100
-ORIGINAL = 12  # kinds that a seed's own stream draws from, for ever: recorded results name seeds
-LATER_EVERY = 6  # seeds of which one has a given later kind
+# Recorded results name seeds: how many kinds those up to 199 draw from, and those from there on.
+ORIGINAL, RAISED, RAISED_FROM = 12, 22, 200
+WORKERS = {2: [1, 2, 2], 3: [1, 1, 2]}  # by the nodes, from 200 on
+LATER_EVERY = 6  # seeds from 200 on of which one has a given kind that joins after these
 
 
 @dataclass(frozen=True)
@@ -58,28 +61,43 @@ class Plan:
 
 
 def draw_plan(seed: int) -> Plan:
-    """The plan of `seed`: one to three faults of the original kinds, and those that joined later.
+    """The plan of `seed`: the same for ever, whatever kinds of faults join.
 
-    The first fault is of kind ``seed % ORIGINAL``: any dozen seeds in a row have each of these. A
-    later kind draws from a stream of its own and comes last, in every sixth seed in which the
-    number of nodes permits it. So it leaves all other faults of all seeds as they are.
+    Up to 199 it has one to three faults of the original dozen kinds, from 200 on of all of
+    `RAISED`. The first fault goes by the seed: any row of seeds as long as their list has them
+    all, or from 200 on all that are new there. A kind that joins after that draws from a stream of
+    its own and comes last, in every sixth seed from 200 on in which the number of nodes permits it.
     """
     draw = random.Random(seed)
-    original = list(KINDS.values())[:ORIGINAL]
-    first = original[seed % ORIGINAL]
-    nodes = 2 if first.nodes > 0 else draw.choice([2, 2, 3])
-    workers = draw.choice([1, 1, 1, 2]) if nodes == 2 else 1
-    start, faults = nodes, []
-    for number in range(draw.randint(1, 3)):
-        kind = draw.choice([kind for kind in original if _fits(kind, nodes)]) if number else first
-        faults.append(_draw_fault(kind, draw, first=not number))
-        nodes += kind.nodes
-    sharded = draw.random() < 0.25
-    for kind in list(KINDS.values())[ORIGINAL:]:
+    if seed < RAISED_FROM:
+        return _draw(seed, draw, list(KINDS.values())[:ORIGINAL], ORIGINAL, {2: [1, 1, 1, 2]})
+    kinds = list(KINDS.values())[:RAISED]
+    plan = _draw(seed, draw, kinds[ORIGINAL:] + kinds[:ORIGINAL], RAISED - ORIGINAL, WORKERS)
+    faults, nodes = list(plan.faults), plan.nodes + sum(KINDS[f.kind].nodes for f in plan.faults)
+    for kind in list(KINDS.values())[RAISED:]:
         its_turn = (seed + zlib.crc32(kind.name.encode())) % LATER_EVERY == 0
         if its_turn and _fits(kind, nodes):
             faults.append(_draw_fault(kind, random.Random(f"{seed} {kind.name}"), first=False))
             nodes += kind.nodes
+    return replace(plan, faults=tuple(faults), steps=_steps(faults))
+
+
+def _draw(
+    seed: int, draw: random.Random, kinds: list[FaultKind], firsts: int, workers_of: dict
+) -> Plan:
+    """One to three faults of `kinds`; the first is one of the first so many of these.
+
+    workers_of: by the number of nodes, what to draw their workers from; one each if it is not said.
+    """
+    first = kinds[seed % firsts]
+    nodes = 2 if first.nodes > 0 or first.hosts else draw.choice([2, 2, 3])
+    workers = draw.choice(workers_of[nodes]) if nodes in workers_of else 1
+    start, faults = nodes, []
+    for number in range(draw.randint(1, 3)):
+        kind = draw.choice([kind for kind in kinds if _fits(kind, nodes)]) if number else first
+        faults.append(_draw_fault(kind, draw, first=not number))
+        nodes += kind.nodes
+    sharded = draw.random() < 0.25
     return Plan(seed, start, workers, _steps(faults), tuple(faults), sharded)
 
 
@@ -92,7 +110,7 @@ def _draw_fault(kind: FaultKind, draw: random.Random, first: bool) -> Fault:
 
 def _fits(kind: FaultKind, nodes: int) -> bool:
     """Whether a job of so many nodes can meet it: one has to be left, three are enough."""
-    return 1 <= nodes + kind.nodes <= MAX_NODES
+    return 1 <= nodes + kind.nodes <= MAX_NODES and (nodes == 2 or not kind.hosts)
 
 
 def _steps(faults: list[Fault]) -> int:

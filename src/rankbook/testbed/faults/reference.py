@@ -56,15 +56,23 @@ def keeper(sharded: bool) -> type[Store]:
     return ShardedCheckpoints if sharded else Checkpoints
 
 
-def run_reference(torchrun: Torchrun, folder: Path, world_size: int) -> Reference:
+def run_reference(
+    torchrun: Torchrun, folder: Path, world_size: int, sharded: bool = False
+) -> Reference:
     """Train as far as any plan does on so many ranks, with nothing going wrong."""
-    words = [*program(folder, MOST_STEPS), "--save-every", str(EPOCH), "--keep", str(MOST_STEPS)]
+    words = program(folder, MOST_STEPS, sharded=sharded)
+    words += ["--save-every", str(EPOCH), "--keep", str(MOST_STEPS)]
     job = ElasticJob(torchrun, folder, words, workers=world_size)
     with contextlib.closing(job):
         job.start("a")
         if problems := bad_ends(job.finish()):
             job.write_logs()
             raise RuntimeError(f"an uninterrupted run failed: {problems}; see {folder}")
-    kept = Checkpoints(folder / "checkpoints")
-    parameters = {step_of(path): kept.read_checked(path)["model"] for path in kept.paths()}
-    return Reference(losses(job.events), parameters)
+    kept = keeper(sharded)(folder / "checkpoints")
+    return Reference(losses(job.events), {step_of(p): _parameters(kept, p) for p in kept.paths()})
+
+
+def _parameters(kept: Store, path: Path) -> dict[str, torch.Tensor]:
+    model = make_task(read(program(path.parent, 1)), torch.device("cpu")).model
+    kept.kind(step_of(path), kept.read_checked(path), path).load_into(model)
+    return model.state_dict()

@@ -1,4 +1,4 @@
-"""The driver without a job: what it does where no disk can be mounted."""
+"""The driver without a job: what it does where something cannot be injected."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import os
 import pytest
 
 from rankbook.live.torchrun.session import Torchrun
-from rankbook.testbed.faults import CannotMount, Driver, draw_plan
+from rankbook.testbed.faults import CannotInject, CannotMount, Driver, draw_plan
 from rankbook.testbed.faults.__main__ import main
 
 SEED = 9  # fills a disk
@@ -31,10 +31,20 @@ def test_a_skipped_seed_is_said(no_mount, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["--seed", str(SEED)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"seed {SEED}: skipped, this process may mount no small disk: must be superuser",
+        f"seed {SEED}: skipped: must be superuser",
         "something was lost in 0 of 0 runs",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["mount"]
+
+
+@pytest.mark.parametrize("seed", [200, 203])  # a cable, and a clock
+def test_a_plain_session_has_neither_clocks_nor_cables(seed, tmp_path):
+    with (
+        contextlib.closing(Torchrun()) as torchrun,
+        pytest.raises(CannotInject, match=r"needs Machines\(\) for a Torchrun\(\)"),
+    ):
+        Driver(torchrun, tmp_path / "runs").run(draw_plan(seed))
+    assert not list((tmp_path / "runs").iterdir())
 
 
 def test_wrong_options(capsys):

@@ -22,10 +22,13 @@ def test_a_line_is_read_when_it_is_whole(job):
     first, second = ({"event": "step", "step": step, "time": step} for step in (1, 2))
     text = json.dumps(first) + "\n" + json.dumps(second)
     job.record.write_text(text)
-    assert job.read() == [first]
+    assert [event["step"] for event in job.read()] == [1]
+    seen = job.now()
+    assert job.events[0]["seen"] <= seen
     with job.record.open("a") as file:
         file.write("\n")
-    assert job.read() == [first, second] == job.steps()
+    assert job.read() == job.steps() and job.events[0].items() > first.items()
+    assert job.events[1].items() > second.items() and job.events[1]["seen"] >= seen
 
 
 def test_what_was_written_last_is_not_missed(job):
@@ -59,6 +62,13 @@ class Launches:
 
     def node(self, name):
         return self.nodes[name]
+
+
+def test_a_node_that_was_cut_off_may_end_as_it_likes(tmp_path):
+    job = ElasticJob(Launches((1, "RendezvousConnectionError", "")), tmp_path, [])
+    job.start("a")
+    job.let_end("a")
+    assert job.finish() == {} and not job.given_up and job.staying == []
 
 
 def test_agents_that_gave_up_are_started_anew_and_others_are_not(tmp_path):
