@@ -1,4 +1,6 @@
-"""The Trainer's program on two hosts with addresses of their own, under torchrun's two agents."""
+"""Hosts with addresses of their own, under torchrun's agents: the Trainer's program on two of them,
+and the elastic program, whose store stands on a third one, so that any agent may die.
+"""
 
 import json
 import os
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rankbook.data.embedded import prose
-from rankbook.testbed.hosts import Host, two_hosts, why_not
+from rankbook.elastic import audit, losses, read_events
+from rankbook.testbed.hosts import Host, three_hosts, two_hosts, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ["-m", "rankbook.programs.train_lm_trainer"]
@@ -76,7 +79,7 @@ def records(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def losses(path: Path) -> list[float]:
+def logged(path: Path) -> list[float]:
     return [record["loss"] for record in records(path) if "loss" in record]
 
 
@@ -90,8 +93,8 @@ def test_two_hosts_train_as_one_process(hosts, folder):
     assert records(folder / "two.jsonl")[0]["start"]["nodes"] == 2
     alone = [sys.executable, *PROGRAM, *OPTIONS, "--log-file", str(folder / "one.jsonl")]
     subprocess.run(alone, env=ENVIRONMENT, cwd=folder, check=True, timeout=DEADLINE)
-    assert len(losses(folder / "one.jsonl")) == 4
-    assert losses(folder / "two.jsonl") == pytest.approx(losses(folder / "one.jsonl"), abs=1e-4)
+    assert len(logged(folder / "one.jsonl")) == 4
+    assert logged(folder / "two.jsonl") == pytest.approx(logged(folder / "one.jsonl"), abs=1e-4)
 
 
 def test_a_file_that_one_host_lacks_ends_both(hosts, folder):
@@ -105,3 +108,70 @@ def test_a_file_that_one_host_lacks_ends_both(hosts, folder):
     ]
     assert sentences and all("there is no file text.txt" in line for line in sentences), said
     assert all(line.endswith(("(rank 0)", "(rank 1)")) for line in sentences)
+
+
+CONF = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=4"
+SAMPLES = 32  # two steps an epoch
+STORE = [sys.executable, "-m", "rankbook.programs.rendezvous_store"]
+
+
+def test_with_a_store_on_a_host_that_stays_any_agent_may_die(tmp_path):
+    """First the one that began, whose host has the store by default; then the other one."""
+    with three_hosts() as (stays, *nodes):
+        store = subprocess.Popen(stays.command(*STORE, "--host", stays.address),
+                                 env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)  # fmt: skip
+        assert store.stdout.readline().split()[-1] == f"{stays.address}:29400"
+        first, second = (elastic(node, stays, tmp_path) for node in nodes)
+        until(lambda: last_steps(tmp_path, world_size=2) > 3, first, second)
+        nodes[0].kill_processes()
+        until(lambda: last_steps(tmp_path, world_size=1) > 3, second)
+        back = elastic(nodes[0], stays, tmp_path)
+        until(lambda: last_steps(tmp_path, world_size=2) > 3, second, back)
+        nodes[1].kill_processes()
+        until(lambda: last_steps(tmp_path, world_size=1) > 3, back)
+        assert store.poll() is None
+    done = losses(read(tmp_path))
+    assert sorted(done) == list(range(1, len(done) + 1))
+    *epochs, _ = audit(read(tmp_path), SAMPLES).values()
+    assert epochs and all(epoch.exactly_once for epoch in epochs)
+
+
+def elastic(host: Host, stays: Host, folder: Path) -> subprocess.Popen:
+    """An agent on `host` with one rank; all write to `folder`, and meet on the host that stays."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1:2",
+               "--nproc-per-node", "1", "--max-restarts", "9", "--monitor-interval", "0.1",
+               "--rdzv-backend", "c10d", "--rdzv-id", "any", "--rdzv-conf", CONF,
+               "--rdzv-endpoint", f"{stays.address}:29400", "--local-addr", host.address,
+               "-m", "rankbook.programs.elastic", "--checkpoint", str(folder / "kept"),
+               "--save-every", "2", "--events", str(folder / "events"), "--steps", "9999",
+               "--samples", str(SAMPLES), "--pace", "0.1", "--timeout", "10"]  # fmt: skip
+    with (folder / host.name).open("ab") as log:
+        return subprocess.Popen(
+            host.command(*command),
+            env={
+                **ENVIRONMENT,
+                "GLOO_SOCKET_IFNAME": host.interface,
+                "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+                "TMPDIR": str(folder),  # an agent that is killed leaves its logs
+            },
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def read(folder: Path) -> list[dict]:
+    return read_events(folder / "events") if (folder / "events").exists() else []
+
+
+def last_steps(folder: Path, world_size: int) -> int:
+    """How many steps rank 0 has done since the world has that size; 0 if it has another one."""
+    sizes = [e["world_size"] for e in read(folder) if (e["event"], e["rank"]) == ("step", 0)]
+    return next((i for i, size in enumerate(reversed(sizes)) if size != world_size), len(sizes))
+
+
+def until(happened, *agents: subprocess.Popen) -> None:
+    """Until it has happened; fails at the deadline, or when an agent ends before."""
+    end = time.monotonic() + DEADLINE
+    while not happened():
+        assert time.monotonic() < end and all(agent.poll() is None for agent in agents)
+        time.sleep(0.1)
