@@ -4,7 +4,8 @@
 
 A job mostly waits, so several drivers work side by side. Each run is written to FILE as soon as it
 is over; those that are there already are not run again. So SIGTERM (or Ctrl-C) ends it after the
-runs that are under way, and the same command goes on.
+runs that are under way, and the same command goes on. What was under way while all of it was
+stopped (SIGSTOP) is run again.
 
 Processes start warm, from one that has torch loaded, which a cluster has not. So now and then a
 cold run, in which workers are killed twice, is timed under the same load: for the ratio of what a
@@ -23,6 +24,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,6 +42,7 @@ from rankbook.testbed.faults import (
 )
 
 START = "start of the workers"  # from their birth to the first step
+STOPPED = 8.0  # seconds that a thread which sleeps for one does not lose on a busy machine
 RUNS = Path(__file__).parent.parent / "_build" / "soak.jsonl"
 COUNTED = ("passed", "exactly", "sharded", "several workers a node", "hosts")
 
@@ -129,7 +132,21 @@ class Soak:
             self._plans.put(each)
         self._file, self._folder = file, folder
         self._references, self._writing = References(), threading.Lock()
-        self._told = threading.Event()
+        self._told, self._over = threading.Event(), threading.Event()
+        self._woke = 0.0  # when it was last found to have been stopped
+
+    def watch(self) -> None:
+        """Until `over`: notice that the process was stopped, as its clock went on."""
+        last = time.monotonic()
+        while not self._over.wait(1.0):
+            now = time.monotonic()
+            if now - last > STOPPED:
+                self._woke = now
+            last = now
+
+    def over(self) -> None:
+        """End `watch`."""
+        self._over.set()
 
     def end(self, *_) -> None:
         """Take no more plans."""
@@ -148,7 +165,12 @@ class Soak:
             with contextlib.suppress(queue.Empty):
                 while not self._told.is_set():
                     start, plan = self._plans.get_nowait()
-                    self._keep(self._run(start, drivers[start], plan))
+                    began = time.monotonic()
+                    result = self._run(start, drivers[start], plan)
+                    if self._woke > began:
+                        self._plans.put((start, plan))
+                    else:
+                        self._keep(result)
 
     def _run(self, start: str, driver: Driver, plan: Plan) -> dict:
         try:
@@ -175,8 +197,11 @@ def main() -> int:
     soak = Soak(plans, options.runs, folder)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, soak.end)
+    watching = threading.Thread(target=soak.watch)
+    watching.start()
     with ThreadPoolExecutor(options.drivers) as pool:
         list(pool.map(soak.drive, range(options.drivers)))
+    soak.over()
     rows = read(options.runs)
     path = report(rows, options.drivers)
     print(path.read_text())

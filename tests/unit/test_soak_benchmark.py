@@ -1,6 +1,7 @@
 """The soak's command line and arithmetic."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,3 +116,20 @@ def test_drivers_share_the_plans_and_each_run_is_written_at_once(monkeypatch, tm
     told.end()
     told.drive(0)
     assert soak.read(file) == found and "seed 1: skipped, no mount" in capsys.readouterr().out
+
+
+def test_what_was_under_way_while_it_was_stopped_is_run_again(monkeypatch, tmp_path):
+    runs = []
+
+    class Stopped(Instead):
+        def run(self, plan):
+            runs.append(plan.seed)
+            if len(runs) == 1:
+                soaked._woke = time.monotonic() + 0.001
+                time.sleep(0.002)
+            return super().run(plan)
+
+    monkeypatch.setattr(soak, "Driver", Stopped)
+    soaked = soak.Soak([("warm", soak.cold_plan(7))], tmp_path / "runs.jsonl", tmp_path)
+    soaked.drive(0)
+    assert runs == [7, 7] and [row["seed"] for row in soak.read(tmp_path / "runs.jsonl")] == [7]
