@@ -74,13 +74,8 @@ def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="no container without root: bubblewrap")
 def test_a_container_around_the_agent(cluster, training, alone):
     """bwrap is a container runtime that needs no root; the job's signals get through it."""
-    wrap = cluster.folder / "wrap.sh"
-    wrap.write_text(
-        "#!/bin/bash\n# the agent inside is to save when told to end: not we before it\n"
-        "trap '' TERM\nexec bwrap --dev-bind / / --tmpfs /mnt --setenv INSIDE yes \"$@\"\n"
-    )
-    wrap.chmod(0o755)
-    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1", f"LAUNCH_SRUN={wrap}")
+    wrap = "launch/forward.sh bwrap --dev-bind / / --tmpfs /mnt"
+    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1", f"LAUNCH_SRUN='{wrap}'")
     training.until_step(3, nodes=2)
     assert "bwrap" in cluster.login("ps -eo comm")
     cluster.login("scontrol update NodeName=n2 State=DRAIN Reason=repair")
