@@ -1,6 +1,7 @@
-"""What chapter 41 says of torchrun: where one of these fails, its sentence has to change.
+"""What Part IV says of torchrun's agents: where one of these fails, a sentence has to change.
 
-The join that fails is in tests/live/test_torchrun_share_store.py, a store's death in test_etcd.py.
+Jobs that live through the faults are in test_elastic_program.py and the soak; the join that fails
+is in tests/live/test_torchrun_share_store.py, a store's death in test_etcd.py.
 """
 
 import inspect
@@ -9,8 +10,15 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from torch.distributed.elastic.agent.server.api import (
+    RunResult,
+    SimpleElasticAgent,
+    WorkerSpec,
+    WorkerState,
+)
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as rendezvous
 from torch.distributed.launcher import api
 
@@ -81,3 +89,51 @@ def test_a_restart_waits_30_seconds_for_workers_whatever_shutdown_timeout_says()
     inspect.unwrap(LocalElasticAgent._stop_workers)(agent, None)
     assert asked == [{}]
     assert inspect.signature(LocalElasticAgent._shutdown).parameters["timeout"].default == 30
+
+
+class Watched(SimpleElasticAgent):
+    """An agent that sees its workers in one state after the other, and counts what it does."""
+
+    def __init__(self, states: list[WorkerState], newcomers: int):
+        handler = SimpleNamespace(num_nodes_waiting=lambda: newcomers)
+        spec = WorkerSpec("default", 2, handler, entrypoint="train.py", max_restarts=3,
+                          monitor_interval=0.001)  # fmt: skip
+        super().__init__(spec, exit_barrier_timeout=0)
+        self.states, self.restarts = [*states, WorkerState.SUCCEEDED], 0
+
+    def _initialize_workers(self, group):
+        group.state = WorkerState.HEALTHY
+
+    def _monitor_workers(self, group):
+        return RunResult(self.states.pop(0))
+
+    def _restart_workers(self, group):
+        self.restarts += 1
+
+    def _exit_barrier(self):
+        pass
+
+    _start_workers = _stop_workers = _shutdown = _exit_barrier
+
+
+@pytest.mark.parametrize(
+    ("state", "newcomers", "counted"),
+    [(WorkerState.HEALTHY, 1, 0), (WorkerState.FAILED, 0, 1), (WorkerState.HEALTHY, 0, None)],
+)
+def test_a_join_restarts_without_counting_and_a_failure_counts(state, newcomers, counted):
+    """A node that leaves or dies is a failure to the others: their workers end with an error."""
+    agent = Watched([state], newcomers)
+    assert agent._invoke_run().state == WorkerState.SUCCEEDED
+    assert agent.restarts == (counted is not None)
+    assert agent._remaining_restarts == 3 - (counted or 0)
+
+
+def test_a_store_that_does_not_answer_ends_the_agent():
+    def nobody_answers():
+        raise RendezvousConnectionError("the store is gone")
+
+    agent = Watched([WorkerState.HEALTHY], 0)
+    agent._worker_group.spec.rdzv_handler.num_nodes_waiting = nobody_answers
+    with pytest.raises(RendezvousConnectionError):
+        agent._invoke_run()
+    assert agent.restarts == 0
