@@ -93,7 +93,7 @@ def leave(run: ElasticRun, notice: PreemptionHandler) -> NoReturn:
 
 
 def stuck(run: ElasticRun, given: signal.Signals, where: str) -> None:
-    """Say what is lost, before this rank ends alone: it cannot end its step. In another thread.
+    """Say what is lost, before this rank ends alone: its main thread is blocked. In another thread.
 
     Nothing is read from the disk, which may be what the main thread waits for.
     """
@@ -103,8 +103,8 @@ def stuck(run: ElasticRun, given: signal.Signals, where: str) -> None:
         kept = f"step {run.saved} was being saved in the background, which may not have ended"
     ending.say(
         f"elastic, rank {run.rank}",
-        f"{given.name} came, and step {run.step + 1} has not ended in {run.options.grace:g} s; "
-        f"this rank leaves alone. {kept}. The main thread is in {where}",
+        f"{given.name} came, and the ranks have not agreed to leave in {run.options.grace:g} s; "
+        f"this rank leaves alone, after step {run.step}. {kept}. The main thread is in {where}",
     )
 
 
