@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.checkpoint import single as checkpoints
-from rankbook.elastic import PreemptionHandler
+from rankbook.elastic import PreemptionHandler, elastic_step
 from rankbook.programs.elastic import run as elastic
 
 RUNS: list[elastic.ElasticRun] = []  # of this process
@@ -119,6 +119,37 @@ def restart_ddp(warm: bool = False) -> float:
         _ddp_step(again, optimizer_again, step)
     pairs = zip(whole.parameters(), again.parameters(), strict=True)
     return max((a - b).abs().max().item() for a, b in pairs)
+
+
+def one_step_each_way(samples: int) -> dict[str, float]:
+    """How far a step by DDP and one by `elastic_step` are off one process's, on `samples`."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    whole = torch.randn(samples, 10, generator=torch.Generator().manual_seed(0))
+    share = whole[samples * rank // ranks : samples * (rank + 1) // ranks]
+
+    def losses(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+        return model(inputs).square().mean(1)
+
+    def weights(step: Callable) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = nn.Linear(10, 5)
+        step(model, torch.optim.SGD(model.parameters(), 0.1))
+        return model.weight.detach()
+
+    def alone(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        losses(model, whole).mean().backward()
+        optimizer.step()
+
+    def ddp(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        losses(DistributedDataParallel(model), share).mean().backward()
+        optimizer.step()
+
+    def elastic_way(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        elastic_step(model, optimizer, losses, share)
+
+    right = weights(alone)
+    ways = {"ddp": ddp, "elastic": elastic_way}
+    return {name: (weights(way) - right).abs().max().item() for name, way in ways.items()}
 
 
 def restart_ddp_both_ways() -> dict[str, float]:

@@ -76,7 +76,7 @@ def test_from_4_ranks_to_2_to_3_to_4(tmp_path):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ddp_after_a_restart(ranks, tmp_path):
-    """As measured with torch 2.13: where this fails, chapter 42 has to change.
+    """As measured with torch 2.13: why `elastic_step` sums one flat tensor.
 
     DDP lays its buckets out anew after its first step, in the order in which gradients came. So
     the first step after a restart adds up in another order, which matters from 3 ranks on.

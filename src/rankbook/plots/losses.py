@@ -93,19 +93,27 @@ def loss_curves(curves: Mapping[str, tuple[int, Sequence[float]]], average: int 
     return figure
 
 
-def growing_batches(curves: Mapping[str, Sequence[tuple[int, float]]], change: int) -> Figure:
-    """Draw one line a training: the loss against the samples seen.
+def growing_batches(
+    curves: Mapping[str, Sequence[Sequence[tuple[int, float]]]], change: int
+) -> Figure:
+    """Draw one line a way of training: the median loss of its seeds against the samples seen.
 
-    curves: name to points (samples seen, loss). change: samples after which the trainings
-    differ; marked. Raises ValueError without a curve, or for an empty one.
+    curves: name to one curve a seed, each of points (samples seen, loss), the same samples for all
+    of a name. A band reaches from the lowest to the highest. change: samples after which the
+    trainings differ; marked. Raises ValueError without a curve, or for an empty one.
     """
-    if not curves or not all(curves.values()):
+    if not curves or not all(of and all(of) for of in curves.values()):
         raise ValueError("growing_batches: there is nothing to draw; give it points of a training")
     with style():
         figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
-        for number, (name, curve) in enumerate(curves.items()):
+        for number, (name, of) in enumerate(curves.items()):
+            seen = [samples for samples, _ in of[0]]
+            losses = np.array([[loss for _, loss in curve] for curve in of])
             look = {"ls": MARKS[number % len(MARKS)], "lw": 1.8, "color": color(number)}
-            axes.plot(*zip(*curve, strict=True), label=name, **look)
+            axes.plot(seen, np.median(losses, 0), label=name, **look)
+            if len(of) > 1:
+                axes.fill_between(seen, losses.min(0), losses.max(0), color=color(number),
+                                  alpha=0.15, lw=0)  # fmt: skip
         axes.axvline(change, color=QUIET, lw=1)
         axes.annotate("the world grows", (change, 1), (4, -4), size=8.5, color=INK, va="top",
                       xycoords=("data", "axes fraction"), textcoords="offset points")  # fmt: skip

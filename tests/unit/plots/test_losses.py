@@ -94,16 +94,20 @@ def test_runs_that_cannot_be_compared_are_refused(losses, sizes, control):
 
 
 def test_trainings_are_drawn_against_samples_and_the_change_is_marked():
-    curves = {"kept": [(16, 2.0), (32, 1.0)], "grown": [(16, 2.0), (144, 1.5)]}
+    """A line is the median of the seeds, and a band shows all of them."""
+    grown = [[(16, 2.0), (144, loss)] for loss in (1.5, 1.8, 1.2)]
+    curves = {"kept": [[(16, 2.0), (32, 1.0)]], "grown": grown}
     (axes,) = growing_batches(curves, change=16).axes
-    kept, grown, change = axes.get_lines()
-    assert np.allclose(kept.get_xydata(), curves["kept"])
-    assert np.allclose(grown.get_xydata(), curves["grown"])
+    kept, median, change = axes.get_lines()
+    assert np.allclose(kept.get_xydata(), curves["kept"][0])
+    assert np.allclose(median.get_xydata(), [(16, 2.0), (144, 1.5)])
+    (band,) = axes.collections  # one seed needs none
+    assert band.get_datalim(axes.transData).intervaly.tolist() == [1.2, 2.0]
     assert set(change.get_xdata()) == {16}
-    assert kept.get_linestyle() != grown.get_linestyle()  # they differ without colours, too
+    assert kept.get_linestyle() != median.get_linestyle()  # they differ without colours, too
 
 
-@pytest.mark.parametrize("curves", [{}, {"empty": []}])
+@pytest.mark.parametrize("curves", [{}, {"no seed": []}, {"empty": [[]]}])
 def test_no_training_is_refused(curves):
     with pytest.raises(ValueError, match="nothing to draw"):
         growing_batches(curves, change=1)
