@@ -22,7 +22,7 @@ from rankbook.testbed import etcd
 
 WHAT = (
     "Two torchrun agents with one worker each (--nnodes 1:2); the agent that began is killed with "
-    "its worker while both train. survivor: what became of the other node, and the world in which it "
+    "its worker while both train. survivor: what became of the other node, and in which world it "
     "did its last step"
 )
 CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
