@@ -10,7 +10,8 @@ stopped (SIGSTOP) is run again.
 Processes start warm, from one that has torch loaded, which a cluster has not. So now and then a
 cold run, in which workers are killed twice, is timed under the same load: for the ratio of what a
 worker's death costs to the start of workers. Goes on after a run in which something was lost, lists
-it, and ends with status 1.
+it, and ends with status 1. At the end, the seeds in which torch's agents gave up run once more with
+TORCH_ELASTIC_WORKER_IDENTICAL=1, which spares agents an exchange that they can die in.
 """
 
 import argparse
@@ -41,6 +42,7 @@ from rankbook.testbed.faults import (
     draw_plan,
 )
 
+IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
 START = "start of the workers"  # from their birth to the first step
 STOPPED = 8.0  # seconds that a thread which sleeps for one does not lose on a busy machine
 RUNS = Path(__file__).parent.parent / "_build" / "soak.jsonl"
@@ -78,6 +80,13 @@ def wanted(options: argparse.Namespace, done: set[tuple[str, int]]) -> list[tupl
         if seed % options.cold_every == options.cold_every - 1:
             plans.append(("cold", cold_plan(seed)))
     return [(start, plan) for start, plan in plans if (start, plan.seed) not in done]
+
+
+def once_more(rows: list[dict]) -> list[tuple[str, Plan]]:
+    """The plans in which agents gave up, without those that ran once more."""
+    done = {row["seed"] for row in rows if row["start"] == "identical"}
+    gave_up = [row["seed"] for row in rows if row["start"] == "warm" and row.get("given up")]
+    return [("identical", draw_plan(seed)) for seed in gave_up if seed not in done]
 
 
 def row(start: str, run: FaultRun) -> dict:
@@ -148,6 +157,11 @@ class Soak:
         """End `watch`."""
         self._over.set()
 
+    @property
+    def told(self) -> bool:
+        """Whether it was told to end."""
+        return self._told.is_set()
+
     def end(self, *_) -> None:
         """Take no more plans."""
         self._told.set()
@@ -160,7 +174,7 @@ class Soak:
                 start: Driver(
                     machines, folder / start, start == "cold", references=self._references
                 )
-                for start in ("warm", "cold")
+                for start in ("warm", "cold", "identical")
             }
             with contextlib.suppress(queue.Empty):
                 while not self._told.is_set():
@@ -193,21 +207,29 @@ def main() -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the ranks of a toy, and more than there are GPUs
     options.runs.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rankbook-soak-"))
-    plans = wanted(options, {(row["start"], row["seed"]) for row in read(options.runs)})
-    soak = Soak(plans, options.runs, folder)
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, soak.end)
-    watching = threading.Thread(target=soak.watch)
-    watching.start()
-    with ThreadPoolExecutor(options.drivers) as pool:
-        list(pool.map(soak.drive, range(options.drivers)))
-    soak.over()
+    done = {(row["start"], row["seed"]) for row in read(options.runs)}
+    if run_all(wanted(options, done), options, folder):
+        os.environ[IDENTICAL] = "1"
+        run_all(once_more(read(options.runs)), options, folder)
     rows = read(options.runs)
     path = report(rows, options.drivers)
     print(path.read_text())
     lost = [row for row in rows if not row.get("passed", True)]
     print(f"nothing lost in any run; {path}" if not lost else f"LOST: {len(lost)}, see {folder}")
     return int(bool(lost))
+
+
+def run_all(plans: list[tuple[str, Plan]], options: argparse.Namespace, folder: Path) -> bool:
+    """Run them; whether it got to the end."""
+    soak = Soak(plans, options.runs, folder)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, soak.end)
+    watching = threading.Thread(target=soak.watch)
+    watching.start()
+    with ThreadPoolExecutor(options.drivers) as pool:
+        list(pool.map(soak.drive, range(min(options.drivers, len(plans)))))
+    soak.over()
+    return not soak.told
 
 
 def read(file: Path) -> list[dict]:
@@ -218,7 +240,8 @@ def read(file: Path) -> list[dict]:
 
 def report(rows: list[dict], drivers: int) -> Path:
     """Write the result file."""
-    runs = [row for row in rows if "why" not in row]
+    runs = [row for row in rows if "why" not in row and row["start"] != "identical"]
+    again = [row for row in rows if row["start"] == "identical"]
     warm = [run for run in runs if run["start"] == "warm"]
     cold = [run["first step"] for run in runs if run["start"] == "cold" and run["first step"]]
     counts = {name: sum(run[name] for run in runs) for name in COUNTED}
@@ -236,6 +259,12 @@ def report(rows: list[dict], drivers: int) -> Path:
         several_workers_a_node=counts["several workers a node"],
         on_two_hosts=counts["hosts"],
         started_anew={run["seed"]: run["given up"] for run in runs if run["given up"]},
+        once_more={
+            "with": f"{IDENTICAL}=1",
+            "runs": len(again),
+            "passed": sum(run["passed"] for run in again),
+            "started_anew": {run["seed"]: run["given up"] for run in again if run["given up"]},
+        },
         cold_start=summary(cold, unit=1.0) if cold else None,
         goal={"worker_killed, cold, times the start": 3},
         lost=[{"seed": run["seed"], "what": run["told"]} for run in runs if not run["passed"]],

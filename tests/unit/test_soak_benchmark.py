@@ -87,6 +87,19 @@ def test_what_was_run_is_not_run_again(tmp_path):
     assert [(start, plan.seed) for start, plan in left] == [("cold", 4), ("warm", 9)]
 
 
+def test_what_torch_ended_runs_once_more(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    ended = replace(run(45, 1.0, 2.0), given_up=["DistStoreError: wait timeout"])
+    found = rows([ended, run(46, 1.0, 2.0)], [])
+    assert [(start, plan.seed) for start, plan in soak.once_more(found)] == [("identical", 45)]
+    found += [soak.row("identical", run(45, 1.0, 2.0))]
+    assert not soak.once_more(found)
+    result = json.loads(soak.report(found, drivers=1).read_text())
+    assert result["runs"] == 2 and set(result["started_anew"]) == {"45"}
+    assert result["once_more"] == {"with": "TORCH_ELASTIC_WORKER_IDENTICAL=1", "runs": 1,
+                                   "passed": 1, "started_anew": {}}  # fmt: skip
+
+
 class Instead:
     """A driver that only says what it would have run."""
 
