@@ -29,7 +29,7 @@ def test_steps_skipped_are_samples_lost_or_repeated(before, after, never, twice)
     """Three steps of four samples a rank, then the rest with another number of ranks."""
 
     def shares(ranks: int) -> list[list[int]]:
-        return [[*DistributedSampler(range(96), ranks, r)] for r in range(ranks)]  # pyrefly: ignore
+        return [[*DistributedSampler(range(96), ranks, r)] for r in range(ranks)]
 
     first, rest = [s[:12] for s in shares(before)], [s[12:] for s in shares(after)]
     found = audit_samples(first + rest, 96)
@@ -55,7 +55,7 @@ def test_loaders_that_read_ahead_have_given_away_more_than_was_trained():
                 given.append(batch)
                 yield batch
 
-    loader = load_shares(torch.arange(48), Counting(48, 8), workers=1)  # pyrefly: ignore
+    loader = load_shares(torch.arange(48), Counting(48, 8), workers=1)
     for _ in zip(range(3), loader, strict=False):
         pass
     assert len(given) > 3

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from rankbook.plots.theme import INK, QUIET, color, style
 
@@ -154,6 +154,7 @@ def world_losses(
             named.add(size)
         below.axhline(1e-5, color=QUIET, ls="--", lw=1)
         below.set(xlabel="step", ylabel="off by", ylim=(FLOOR / 2, 1e-4))
+        below.xaxis.set_major_locator(MaxNLocator(integer=True))
         above.set_ylabel("loss")
         for axes in (above, below):
             axes.grid(axis="y")
