@@ -25,8 +25,15 @@ if TYPE_CHECKING:
         size_name,
     )
     from rankbook.plots.compiling import compiling_calls
-    from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
+    from rankbook.plots.cost_model import (
+        agents_meet,
+        all_reduce_at_scale,
+        share_at_scale,
+        start_at_scale,
+        start_up_measured,
+    )
     from rankbook.plots.ddp import by_step, overlap
+    from rankbook.plots.diffs import module_diff
     from rankbook.plots.elastic import elastic_timeline
     from rankbook.plots.events import elastic_gaps, elastic_table, elastic_worlds
     from rankbook.plots.join import join_timeline, sample_weights

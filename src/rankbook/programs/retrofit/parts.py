@@ -1,0 +1,43 @@
+"""What the loops have in common: 96 samples, a small net with dropout, and a line for each step."""
+
+import json
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from rankbook.core.placement import init
+
+SAMPLES, BATCH, STEPS = 96, 16, 18  # an epoch has six steps
+
+
+def begin() -> torch.device:
+    """Join the group; this rank's device. As many threads in every start: sums depend on it."""
+    torch.set_num_threads(1)
+    return init()
+
+
+def samples() -> TensorDataset:
+    """The samples: 10 inputs, and 5 targets that are products of two inputs each."""
+    inputs = torch.randn(SAMPLES, 10, generator=torch.Generator().manual_seed(0))
+    return TensorDataset(inputs, inputs[:, :5] * inputs[:, 5:])
+
+
+def net() -> nn.Sequential:
+    """The same on all ranks; from here on, dropout differs between them."""
+    torch.manual_seed(0)
+    layers = nn.Linear(10, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 5)
+    torch.manual_seed(1 + (dist.get_rank() if dist.is_initialized() else 0))
+    return nn.Sequential(*layers)
+
+
+def tell(folder: str, step: int, loss: float | torch.Tensor) -> None:
+    """Append what rank 0 knows of a step to DIR/steps.jsonl; not part of the loop."""
+    if dist.get_rank() == 0:
+        life = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+        line = json.dumps({"life": life, "step": step, "loss": float(loss)})
+        with (Path(folder) / "steps.jsonl").open("a") as file:
+            file.write(line + "\n")

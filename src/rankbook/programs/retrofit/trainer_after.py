@@ -1,0 +1,37 @@
+"""torchrun --nproc-per-node 2 --max-restarts 3 -m rankbook.programs.retrofit.trainer_after DIR"""
+
+import sys
+
+import torch.distributed as dist
+from transformers import Trainer, TrainingArguments
+
+from rankbook.elastic import PreemptionHandler
+from rankbook.programs.retrofit.parts import BATCH, STEPS, begin
+from rankbook.programs.retrofit.trainer_parts import Rows, Survives, Tells, WithLoss, newest
+
+
+def main(folder: str) -> None:
+    notice = PreemptionHandler()
+    begin()
+    arguments = TrainingArguments(
+        folder,
+        per_device_train_batch_size=BATCH // dist.get_world_size(),
+        max_steps=STEPS,
+        logging_steps=1,
+        learning_rate=0.01,
+        save_steps=5,
+        save_total_limit=3,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
+    trainer.add_callback(Survives(notice))
+    trainer.train(resume_from_checkpoint=newest(folder))
+    if trainer.state.global_step < STEPS:
+        notice.leave()
+    trainer.save_model(f"{folder}/model")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

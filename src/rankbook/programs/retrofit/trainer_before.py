@@ -1,0 +1,31 @@
+"""torchrun --nproc-per-node 2 -m rankbook.programs.retrofit.trainer_before DIR"""
+
+import sys
+
+import torch.distributed as dist
+from transformers import Trainer, TrainingArguments
+
+from rankbook.programs.retrofit.parts import BATCH, STEPS, begin
+from rankbook.programs.retrofit.trainer_parts import Rows, Tells, WithLoss
+
+
+def main(folder: str) -> None:
+    begin()
+    arguments = TrainingArguments(
+        folder,
+        per_device_train_batch_size=BATCH // dist.get_world_size(),
+        max_steps=STEPS,
+        logging_steps=1,
+        learning_rate=0.01,
+        save_strategy="epoch",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
+    trainer.train()
+    trainer.save_model(f"{folder}/model")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
