@@ -3,5 +3,6 @@
 from rankbook.testbed.slurm.cluster import Cluster
 from rankbook.testbed.slurm.possible import why_not
 from rankbook.testbed.slurm.script import ScriptFailed
+from rankbook.testbed.slurm.setups import SETUPS
 
-__all__ = ["Cluster", "ScriptFailed", "why_not"]
+__all__ = ["SETUPS", "Cluster", "ScriptFailed", "why_not"]
