@@ -152,8 +152,9 @@ def one_step_each_way(samples: int) -> dict[str, float]:
     return {name: (weights(way) - right).abs().max().item() for name, way in ways.items()}
 
 
-def restart_ddp_both_ways() -> dict[str, float]:
-    return {"as it is": restart_ddp(), "warm": restart_ddp(warm=True)}
+def what_ddp_does() -> dict[str, float]:
+    """After a restart, as it is and warmed up; and in one step on 8 samples."""
+    return {"as it is": restart_ddp(), "warm": restart_ddp(warm=True)} | one_step_each_way(8)
 
 
 def _ddp(warm: bool) -> tuple[nn.Module, DistributedDataParallel, torch.optim.Optimizer]:
