@@ -60,4 +60,3 @@ def test_loaders_that_read_ahead_have_given_away_more_than_was_trained():
     for _ in zip(range(3), loader, strict=False):
         pass
     assert len(given) > 3
-

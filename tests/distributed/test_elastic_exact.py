@@ -9,7 +9,7 @@ from torch.multiprocessing import ProcessExitedException
 from rankbook.checkpoint import Checkpoints
 from rankbook.elastic import audit, losses, read_events
 from rankbook.programs.elastic import run as elastic
-from tests.distributed.elastic_ranks import what_ddp_does, train
+from tests.distributed.elastic_ranks import train, what_ddp_does
 from tests.distributed.launch import run_ranks
 
 # 18 samples in batches of 5 and a last one of 3: epochs of 4 steps, three of them
