@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     )
     from rankbook.cost_model.start_up import (
         Reads,
+        questions,
         start_from_copy,
         start_from_image,
         start_shared,
+        start_up_errors,
     )
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -20,6 +20,7 @@ class ClusterSpec:
     ranks_per_node: int = _assume(8, "", "each with a GPU")
     disk_bandwidth: float = _assume(50e9, "B/s", "the shared file system, to all nodes together")
     disk_requests: float = _assume(20e3, "1/s", "questions it answers: open, stat, a name")
+    disk_latency: float = _assume(0.5e-3, "s", "of one question, while nobody else asks")
     node_bandwidth: float = _assume(5e9, "B/s", "between one node and the file system")
     latency: float = _assume(10e-6, "s", "a step to the next node; NCCL's own model has 9.6 µs")
     link_bandwidth: float = _assume(50e9, "B/s", "a network card of 400 Gbit/s for every rank")

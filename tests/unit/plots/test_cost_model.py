@@ -6,7 +6,13 @@ import pytest
 from matplotlib.colors import to_hex
 
 from rankbook.plots import color
-from rankbook.plots.cost_model import all_reduce_at_scale, share_at_scale, start_at_scale
+from rankbook.plots.cost_model import (
+    agents_meet,
+    all_reduce_at_scale,
+    share_at_scale,
+    start_at_scale,
+    start_up_measured,
+)
 from tests.unit.plots.drawn import texts_outside
 
 
@@ -15,19 +21,41 @@ def labels(axes) -> list[str]:
 
 
 def test_starting_and_what_never_ends():
-    importing = {"shared": {8: 1.0, 64: 10.0, 512: 100.0}}
-    meeting = {"slowly": {8: 2.0}, "at once": {512: inf, 64: 3.0, 8: 1.0}}
-    figure = start_at_scale(importing, meeting, "assumed: much")
-    left, right = figure.axes
+    importing = {"shared": {8: 1.0, 64: 10.0, 512: 100.0}, "at once": {512: inf, 64: 3.0, 8: 1.0}}
+    figure = start_at_scale(importing, "assumed: much")
+    (axes,) = figure.axes
     assert "computed" in figure.get_suptitle() and figure.get_supxlabel() == "assumed: much"
-    assert list(left.lines[0].get_ydata()) == [1, 10, 100]
-    assert left.get_ylabel() == "seconds" and left.get_xlabel() == "nodes"
-    assert [tick.get_text() for tick in left.get_xticklabels()] == ["8", "64", "512"]
-    _, ends, never = right.lines
+    assert axes.get_ylabel() == "seconds" and axes.get_xlabel() == "nodes"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["8", "64", "512"]
+    whole, ends, never = axes.lines
+    assert list(whole.get_ydata()) == [1, 10, 100]
     assert list(ends.get_xdata()) == [8, 64] and list(never.get_xdata()) == [512]
     assert to_hex(never.get_color()) == to_hex(ends.get_color()) == color(1)
-    assert labels(right) == ["slowly", "at once"]
+    assert labels(axes) == ["shared", "at once"]
     assert texts_outside(figure) == []
+
+
+def test_measured_starts_are_bars_with_what_was_computed_upon_them():
+    rows = [
+        {"way": way, "nodes": nodes, "ranks": ranks, "measured": 4.0, "computed": 3.0}
+        for nodes, ranks in ((1, 1), (4, 2))
+        for way in ("shared", "image")
+    ]
+    figure = start_up_measured(rows)
+    (axes,) = figure.axes
+    assert [bar.get_height() for bar in axes.patches] == [4.0] * 4
+    assert [list(line.get_ydata()) for line in axes.lines] == [[3.0, 3.0]] * 2
+    ticks = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert ticks == ["1 node, 1 rank each", "4 nodes, 2 ranks each"]
+    assert labels(axes) == ["computed", "shared", "image"]
+    assert texts_outside(figure) == []
+
+
+def test_agents_that_meet_with_what_was_computed():
+    rows = [{"agents": n, "median": 2.0, "p10": 1.0, "p90": 3.0} for n in (2, 4)]
+    (axes,) = agents_meet(rows, {2: 1.5}).axes
+    measured, computed = axes.lines
+    assert list(measured.get_ydata()) == [2, 2] and list(computed.get_ydata()) == [1.5]
 
 
 def test_all_reduce_in_milliseconds_with_its_crossing():
@@ -46,4 +74,7 @@ def test_shares_start_at_nothing():
 
 def test_nothing_to_draw_is_one_sentence():
     with pytest.raises(ValueError, match="there is nothing to draw"):
-        start_at_scale({}, {"at once": {}})
+        start_at_scale({"at once": {}})
+    for drawing in (start_up_measured, lambda rows: agents_meet(rows, {})):
+        with pytest.raises(ValueError, match="there is nothing to draw; give it rows"):
+            drawing([])
