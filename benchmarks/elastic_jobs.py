@@ -1,6 +1,6 @@
 """A job of plain torchrun agents on this machine, which train while things go wrong.
 
-Each agent stands for a node, with one worker. Its processes start cold, as on a cluster: a forked
+Each agent stands for a node, with some workers. Its processes start cold, as on a cluster: a forked
 process that has torch loaded would not show what a restart costs. The rendezvous is at 127.0.0.1;
 the stores of plain torchrun listen on every interface all the same, without a password.
 """
@@ -25,11 +25,11 @@ SILENT = 5  # seconds after which a rank that says nothing is taken for lost
 PATIENCE = 180.0  # seconds for anything to happen
 NODES = ("a", "b")
 FAULTS = {
-    "worker, SIGKILL": "the worker of node b is killed",
+    "worker, SIGKILL": "a worker of node b is killed",
     "worker, SIGSTOP": f"it stands still; after {SILENT} s of silence it is taken for lost",
     "agent, SIGTERM": "node b is told to leave",
-    "agent, SIGTERM, hung worker": "node b is told to leave, and its worker does not",
-    "node, SIGKILL": "node b's agent and worker are killed",
+    "agent, SIGTERM, hung worker": "node b is told to leave, and a worker of it does not",
+    "node, SIGKILL": "node b's agent and workers are killed",
     "join": "node b is started while a trains, its torchrun included",
 }
 
@@ -47,10 +47,11 @@ class Recovery:
 
 class TorchrunJob:
     """Agents that train until the ``with`` block ends. conf: of the rendezvous (torchrun's
-    ``--rdzv-conf``); options: others of torchrun; folder: for all that it writes."""
+    ``--rdzv-conf``); options: others of torchrun; folder: for all that it writes; workers: of each
+    node."""
 
-    def __init__(self, folder: Path, conf: dict, options: dict):
-        self.folder, self.agents = Path(folder), {}
+    def __init__(self, folder: Path, conf: dict, options: dict, workers: int = 1):
+        self.folder, self.agents, self.workers = Path(folder), {}, workers
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.endpoint = f"127.0.0.1:{free.getsockname()[1]}"
         self.conf, self.options = conf, options
@@ -67,8 +68,8 @@ class TorchrunJob:
         """Start torchrun as node `name`; a hosts the store."""
         conf = self.conf | {"is_host": int(name == "a")}
         options = {
-            "nnodes": "1:3", "nproc-per-node": 1, "max-restarts": 99, "rdzv-backend": "c10d",
-            "rdzv-endpoint": self.endpoint, "rdzv-id": "job", "local-addr": "127.0.0.1",
+            "nnodes": "1:3", "nproc-per-node": self.workers, "max-restarts": 99,
+            "rdzv-backend": "c10d", "rdzv-endpoint": self.endpoint, "rdzv-id": "job", "local-addr": "127.0.0.1",
             "rdzv-conf": ",".join(f"{k}={v}" for k, v in conf.items()),
         } | self.options  # fmt: skip
         program = ["-m", "rankbook.programs.elastic", "--checkpoint", self.folder / "kept",
@@ -89,7 +90,7 @@ class TorchrunJob:
         """Start both nodes at once, and wait until they train."""
         for name in NODES:
             self.start(name)
-        self.wait("the first steps", lambda: self.trains(world_size=2))
+        self.wait("the first steps", lambda: self.trains(len(NODES) * self.workers))
 
     def steps(self) -> list[dict]:
         """The events of all steps so far, by time."""
@@ -123,7 +124,8 @@ class TorchrunJob:
 
         self.wait(f"a step after {fault}", next_steps)
         after = next_steps()[0]
-        wanted = 2 if fault == "join" or fault.startswith("worker") else 1
+        nodes = 2 if fault == "join" or fault.startswith("worker") else 1
+        wanted = nodes * self.workers
         if after["world_size"] != wanted:
             raise RuntimeError(f"a world of {after['world_size']} after {fault}, not {wanted}")
         self.wait("all ranks", lambda: len({s["rank"] for s in next_steps()}) == wanted)
@@ -136,7 +138,7 @@ class TorchrunJob:
         return Recovery(fault, after["time"] - at, after["time"] - last, max(cold))
 
     def worker(self, name: str) -> int:
-        """The process that is the worker of node `name` now."""
+        """A process that is a worker of node `name` now."""
         return [s["pid"] for s in self.steps() if s["node"] == name][-1]
 
     def kill(self, name: str) -> None:

@@ -1,9 +1,9 @@
 """How long training stands still when things go wrong: torchrun's defaults, and short settings.
 
-    python -m benchmarks.elastic_times [--repeats 3] [--only SETTINGS ...]
+    python -m benchmarks.elastic_times [--repeats 3] [--workers 2] [--only SETTINGS ...]
 
-Two nodes of one worker each, 1 to 3 allowed, plain torchrun, cold processes, the elastic program
-with its small model: seconds from a fault to the next step of anyone. In each repeat the jobs with
+Two nodes with some workers each, 1 to 3 allowed, plain torchrun, cold processes, the elastic
+program with its small model: seconds from a fault to the next step of anyone. In each repeat the jobs with
 short settings run one after the other; those that mostly wait run together, STAGGER seconds apart,
 so that their starts do not meet. Writes book/results/elastic_times-cpu-2.json. Nothing else should
 run on the machine meanwhile.
@@ -30,7 +30,7 @@ TORCHRUNS = {"last_call_timeout": 30, "keep_alive_interval": 5, "keep_alive_max_
 STAGGER = 10.0  # seconds between the starts of two jobs that mostly wait
 COLD = "cold start of a worker"
 WHAT = (
-    "Two torchrun agents with one worker each (--nnodes 1:3), cold processes: seconds from a fault "
+    "Two torchrun agents, `workers` each (--nnodes 1:3), cold processes: seconds from a fault "
     "to the next step of the training. pause: between the steps before and after. cold start: from "
     f"a worker's birth to its first step, in the same runs. A step takes {PACE} s; a silent rank "
     f"is given up after {SILENT} s"
@@ -81,14 +81,19 @@ def main(arguments: list[str] | None = None) -> None:
     load = round(os.getloadavg()[0], 1)  # what else the machine did
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(rows, options.repeats, Path(folder), options.stagger)
+        found = measure(rows, options.repeats, Path(folder), options.stagger, options.workers)
     result = table(found)
     for row in result:
         print("{fault:24} {settings:30} {median:7.2f} s ({p10} to {p90})".format(**row))
     if options.only:
         print("a part only: nothing is written")
         return
-    more = {"short": SHORT_CONF | SHORT_OPTIONS, "defaults": TORCHRUNS, "faults": FAULTS}
+    more = {
+        "workers": options.workers,
+        "short": SHORT_CONF | SHORT_OPTIONS,
+        "defaults": TORCHRUNS,
+        "faults": FAULTS,
+    }
     minutes = round((time.monotonic() - began) / 60, 1)
     print(write("elastic_times-cpu-2", WHAT, result, libraries=("torch",), kind="CPU", unit="s",
                 **more, **verdict(result), load=load, minutes=minutes))  # fmt: skip
@@ -98,6 +103,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; what it cannot mean ends the program with one sentence."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2, help="of each node (2)")
     parser.add_argument("--stagger", type=float, default=STAGGER, metavar="SECONDS")
     names = sorted({row.settings for row in ROWS})
     parser.add_argument("--only", nargs="+", metavar="SETTINGS", help=f"a part: {names}")
@@ -109,16 +115,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def measure(rows: list[Row], repeats: int, folder: Path, stagger: float) -> dict:
+def measure(rows: list[Row], repeats: int, folder: Path, stagger: float, workers: int = 1) -> dict:
     """The recoveries by (fault, settings), each `repeats` times, in turn."""
     found: dict[tuple[str, str], list[Recovery]] = defaultdict(list)
     for repeat in range(repeats):
         alone = [(n, row) for n, row in enumerate(rows) if not row.waits]
         waiting = [(n, row) for n, row in enumerate(rows) if row.waits]
-        results = [(row, run(row, folder / f"{repeat}-{n}")) for n, row in alone]
+        results = [(row, run(row, folder / f"{repeat}-{n}", workers)) for n, row in alone]
         with ThreadPoolExecutor(max(1, len(waiting))) as pool:
             jobs = [
-                pool.submit(run, row, folder / f"{repeat}-{n}", delay=stagger * place)
+                pool.submit(run, row, folder / f"{repeat}-{n}", workers, delay=stagger * place)
                 for place, (n, row) in enumerate(waiting)
             ]
             results += [(row, job.result()) for (_, row), job in zip(waiting, jobs, strict=True)]
@@ -129,10 +135,10 @@ def measure(rows: list[Row], repeats: int, folder: Path, stagger: float) -> dict
     return found
 
 
-def run(row: Row, folder: Path, delay: float = 0.0) -> list[Recovery]:
+def run(row: Row, folder: Path, workers: int = 1, delay: float = 0.0) -> list[Recovery]:
     """One job, and what its faults cost."""
     time.sleep(delay)
-    with TorchrunJob(folder, row.conf, row.options) as job:
+    with TorchrunJob(folder, row.conf, row.options, workers) as job:
         job.start_together()
         return [job.strike(fault) for fault in row.faults]
 

@@ -69,12 +69,13 @@ def test_medians_and_ratios():
 def test_jobs_run_in_turn_and_waiting_ones_together(tmp_path, monkeypatch):
     ran = []
 
-    def run(row, folder, delay=0.0):
+    def run(row, folder, workers, delay=0.0):
+        assert workers == 2
         ran.append((row.settings, delay))
         return [Recovery(fault, 1.0, 1.0, 1.0) for fault in row.faults]
 
     monkeypatch.setattr(times, "run", run)
-    found = times.measure(times.ROWS, 2, tmp_path, stagger=7.0)
+    found = times.measure(times.ROWS, 2, tmp_path, stagger=7.0, workers=2)
     assert all(len(recoveries) == 2 for recoveries in found.values())
     assert ran[:2] == [("short", 0.0), ("short, monitor-interval 5", 0.0)]
     delays = sorted(delay for _, delay in ran[2 : len(times.ROWS)])
