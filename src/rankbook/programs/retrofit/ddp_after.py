@@ -41,8 +41,8 @@ def main(folder: str) -> None:
             notice.leave()
     if dist.get_rank() == 0:
         torch.save(model.module.state_dict(), f"{folder}/model.pt")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    dist.destroy_process_group()  # after main: DDP has to go before its group

@@ -45,8 +45,8 @@ def main(folder: str) -> None:
             notice.leave()
     checkpoints.wait()
     dcp.save({"model": model.state_dict()}, checkpoint_id=f"{folder}/model")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    dist.destroy_process_group()

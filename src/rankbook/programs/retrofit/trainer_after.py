@@ -30,8 +30,8 @@ def main(folder: str) -> None:
     if trainer.state.global_step < STEPS:
         notice.leave()
     trainer.save_model(f"{folder}/model")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    dist.destroy_process_group()  # after main: DDP has to go before its group

@@ -24,8 +24,8 @@ def main(folder: str) -> None:
     trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
     trainer.train()
     trainer.save_model(f"{folder}/model")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    dist.destroy_process_group()  # after main: DDP has to go before its group
