@@ -101,7 +101,7 @@ def test_a_program_that_repeats_samples_is_found_out(driver, tmp_path):
     told = str(run)
     assert re.search(r"LOST: epoch 0: 50 samples: \d+ once, [1-9]\d* twice", told)
     assert "LOST: the loss of" in told and "LOST: 0.weight is not the same to the bit" in told
-    assert "again: python -m rankbook.testbed.faults --seed 12345" in told
+    assert "again:" not in told  # this plan was not drawn
     assert {path.name for path in run.folder.iterdir()} == {"0-a.log", "disk", "events.jsonl"}
     assert "torchrun started the workers again" in (run.folder / "0-a.log").read_text()
 

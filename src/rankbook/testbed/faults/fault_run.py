@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rankbook.testbed.faults.plan import Fault, Plan
+from rankbook.testbed.faults.plan import Fault, Plan, draw_plan
 
 
 @dataclass
@@ -51,7 +51,8 @@ class FaultRun:
         lines += [f"  started anew, as the agents gave up: {why[:100]}" for why in self.given_up]
         if self.problems:
             lines.append(f"  record and logs: {self.folder}")
-            lines.append(f"  again: python -m rankbook.testbed.faults --seed {self.plan.seed}")
+            if self.plan == draw_plan(self.plan.seed):
+                lines.append(f"  again: python -m rankbook.testbed.faults --seed {self.plan.seed}")
         return "\n".join(lines)
 
     def as_dict(self) -> dict:
