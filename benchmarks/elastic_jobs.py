@@ -69,7 +69,8 @@ class TorchrunJob:
         conf = self.conf | {"is_host": int(name == "a")}
         options = {
             "nnodes": "1:3", "nproc-per-node": self.workers, "max-restarts": 99,
-            "rdzv-backend": "c10d", "rdzv-endpoint": self.endpoint, "rdzv-id": "job", "local-addr": "127.0.0.1",
+            "rdzv-backend": "c10d", "rdzv-endpoint": self.endpoint, "rdzv-id": "job",
+            "local-addr": "127.0.0.1",
             "rdzv-conf": ",".join(f"{k}={v}" for k, v in conf.items()),
         } | self.options  # fmt: skip
         program = ["-m", "rankbook.programs.elastic", "--checkpoint", self.folder / "kept",

@@ -3,10 +3,10 @@
     python -m benchmarks.elastic_times [--repeats 3] [--workers 2] [--only SETTINGS ...]
 
 Two nodes with some workers each, 1 to 3 allowed, plain torchrun, cold processes, the elastic
-program with its small model: seconds from a fault to the next step of anyone. In each repeat the jobs with
-short settings run one after the other; those that mostly wait run together, STAGGER seconds apart,
-so that their starts do not meet. Writes book/results/elastic_times-cpu-2.json. Nothing else should
-run on the machine meanwhile.
+program with its small model: seconds from a fault to the next step of anyone. In each repeat the
+jobs with short settings run one after the other; those that mostly wait run together, STAGGER
+seconds apart, so that their starts do not meet. Writes book/results/elastic_times-cpu-2.json.
+Nothing else should run on the machine meanwhile.
 """
 
 import argparse
