@@ -141,7 +141,8 @@ def one_step_each_way(samples: int) -> dict[str, float]:
         optimizer.step()
 
     def ddp(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        losses(DistributedDataParallel(model), share).mean().backward()
+        wrapped = DistributedDataParallel(model)  # kept: without it nothing is averaged
+        losses(wrapped, share).mean().backward()
         optimizer.step()
 
     def elastic_way(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
