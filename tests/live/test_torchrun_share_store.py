@@ -1,7 +1,7 @@
 """torchrun shares its store with the workers, its default: what breaks with that, and what says so.
 
 A node that joins a running job kills it, and workers that start again meet the dead ones'
-addresses. So `rankbook.live.torchrun.agent` turns the sharing off, and chapter 41 tells readers of
+addresses. So `rankbook.live.torchrun.agent` turns the sharing off, and page 45 tells readers of
 plain torchrun to do so. These tests say when a newer torch no longer needs that.
 """
 
@@ -40,7 +40,7 @@ print("the dead one's address is there:", store.check(["address"]))
 """
 FIXED = (
     f"torch {torch.__version__} {{}} without {SHARING_OFF}=1: where the oldest torch that the book "
-    "supports does so, too, remove the line from live/torchrun/agent.py, and what chapter 41 says"
+    "supports does so, too, remove the line from live/torchrun/agent.py, and what page 45 says"
 )
 
 
