@@ -1,4 +1,4 @@
-"""The pages of Parts I to III: short, one idea each, and no term before it is introduced."""
+"""The pages of all parts: short, one idea each, and no term before it is introduced."""
 
 import json
 import re
@@ -8,20 +8,22 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-TOPICS = {  # of the glossary: those whose terms a part introduces
+TOPICS = {  # of the glossary: those whose terms a part, or two parts, introduce
     "1": ("Processes and groups", "Collectives", "Data parallelism"),
     "2": ("Pipelines and other model parallelism",),
     "3": ("Speed and memory",),
+    "45": ("Failures and clusters",),
 }
 LATER = {  # terms of these topics that only later parts use
     "1": {"device mesh"},
     "2": {"activation checkpointing", "tensor parallelism"},
     "3": set(),
+    "45": set(),
 }
 
 
 def pages(part: str) -> list[str]:
-    return sorted(path.stem for path in (ROOT / "chapters" / "en").glob(f"{part}*.ipynb"))
+    return sorted(path.stem for path in (ROOT / "chapters" / "en").glob(f"[{part}]*.ipynb"))
 
 
 SHORT = [page for part in (*TOPICS, "A") for page in pages(part)]
@@ -48,6 +50,8 @@ def test_the_parts_are_there():
     assert len(pages("1")) >= 9 and pages("1")[0] == "11_ranks_live"
     assert len(pages("2")) >= 7 and pages("2")[0] == "21_pipelines"
     assert len(pages("3")) == 9 and pages("3")[0] == "31_where_the_time_goes"
+    assert len(pages("4")) == 9 and pages("4")[0] == "41_elastic"
+    assert len(pages("5")) == 5 and pages("5")[0] == "51_slurm"
     assert pages("A") == ["A1_original_today"]
 
 
