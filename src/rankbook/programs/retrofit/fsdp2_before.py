@@ -31,7 +31,7 @@ def main(folder: str) -> None:
             step += 1
             tell(folder, step, loss)
         epoch += 1
-        dcp.save({"model": model.state_dict()}, checkpoint_id=f"{folder}/model")
+        dcp.save({"model": model.state_dict()}, checkpoint_id=f"{folder}/epoch-{epoch}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def tell(folder: str, step: int, loss: float | torch.Tensor) -> None:
     """Append what rank 0 knows of a step to DIR/steps.jsonl; not part of the loop."""
     if dist.get_rank() == 0:
         life = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-        line = json.dumps({"life": life, "step": step, "loss": float(loss)})
+        loss = loss.item() if isinstance(loss, torch.Tensor) else loss
+        line = json.dumps({"life": life, "step": step, "loss": loss})
         with (Path(folder) / "steps.jsonl").open("a") as file:
             file.write(line + "\n")

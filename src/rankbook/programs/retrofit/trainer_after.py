@@ -2,8 +2,9 @@
 
 import sys
 
+import torch
 import torch.distributed as dist
-from transformers import Trainer, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from rankbook.elastic import PreemptionHandler
 from rankbook.programs.retrofit.parts import BATCH, STEPS, begin
@@ -23,9 +24,12 @@ def main(folder: str) -> None:
         save_total_limit=3,
         report_to="none",
         disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=False,
     )
     trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
     trainer.add_callback(Survives(notice))
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=newest(folder))
     if trainer.state.global_step < STEPS:
         notice.leave()

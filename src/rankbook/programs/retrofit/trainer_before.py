@@ -2,8 +2,9 @@
 
 import sys
 
+import torch
 import torch.distributed as dist
-from transformers import Trainer, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from rankbook.programs.retrofit.parts import BATCH, STEPS, begin
 from rankbook.programs.retrofit.trainer_parts import Rows, Tells, WithLoss
@@ -20,8 +21,11 @@ def main(folder: str) -> None:
         save_strategy="epoch",
         report_to="none",
         disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=False,
     )
     trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
+    trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.save_model(f"{folder}/model")
 
