@@ -23,6 +23,7 @@ def main(folder: str) -> None:
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
         dataloader_pin_memory=False,
+        ddp_find_unused_parameters=False,
     )
     trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
     trainer.remove_callback(PrinterCallback)
