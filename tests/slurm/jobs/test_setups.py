@@ -56,7 +56,7 @@ def worlds(training) -> list[int]:
 
 @contain
 def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
-    """Drained and back in time: an agent again. Drained for good: given back."""
+    """Drained and back in time: an agent again. Then it dies, and its srun ends with status 0."""
     training.submit("launch/slurm/elastic.sbatch", "--pace 0.25", "LAUNCH_HOLD=15")
     training.until_step(3, nodes=2)
     steps = cluster.login(f"squeue -h --steps --jobs={training.job} --format=%i").split()
@@ -65,9 +65,12 @@ def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
     until(lambda: worlds(training) == [2, 1], lambda: cluster.log(training.job))
     cluster.login("scontrol update NodeName=n2 State=RESUME")
     until(lambda: worlds(training) == [2, 1, 2], lambda: cluster.log(training.job))
+    assert training.once()
+    cluster.login("scontrol update NodeName=n2 State=DOWN Reason=dead")
     said = training.finish()
     assert said.count("n2 is told to end") == said.count("n2 gets an agent again") == 1
-    assert not training.problems(alone) and training.once()
+    assert not training.problems(alone) and worlds(training) == [2, 1, 2, 1]
+    until(lambda: state(cluster, "n2") == "idle", str)  # ReturnToService
 
 
 @contain
