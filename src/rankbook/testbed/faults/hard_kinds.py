@@ -29,7 +29,8 @@ def link_cut_briefly(target: Target, draw: float) -> Injection:
 @fault_kind(hosts=True, nodes=-1, timeout=4.0)
 def link_cut(target: Target, draw: float) -> Injection:
     """The cable is pulled until the node without the store has ended by itself."""
-    guest, injection = target.guest(draw), target.restart_expected()
+    guest = target.guest(draw)
+    injection = target.departure_expected(guest)
     with target.cable_pulled():
         target.job.let_end(guest)
     return injection
@@ -42,10 +43,11 @@ def disk_slow(target: Target, draw: float) -> Injection:
 
     def enough() -> bool:
         named = [event["event"] for event in target.job.events if event["seen"] > began]
-        return "leave" in named or named.count("save") == 2
+        # a new start: the folder is tried out before ranks join, so they may not get further
+        return "leave" in named or "start" in named or named.count("save") == 2
 
     with target.slow_disk(1.0 if draw < 0.5 else target.timeout + 2.0):
-        target.job.wait("two saves, or a rank that gives up", enough)
+        target.job.wait("two saves, or a rank that gives up", enough, seconds=120.0)
     return Injection(target.job.now(), lambda event: True)
 
 
@@ -105,7 +107,7 @@ def agent_killed_in_rendezvous(target: Target, draw: float) -> Injection:
     target.signal_worker(signal.SIGKILL, draw)
     target.job.wait("agents without workers", lambda: not target.job.alive())
     time.sleep(2 * draw)  # from before the others have come to after the ranks are dealt
-    injection = target.restart_expected()
+    injection = target.departure_expected(guest)
     target.job.signal_agent(guest, signal.SIGKILL)
     return injection
 

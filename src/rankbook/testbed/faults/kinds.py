@@ -72,16 +72,18 @@ def worker_paused_long(target: Target, draw: float) -> Injection:
 @fault_kind(sudden=True, nodes=-1)
 def agent_killed(target: Target, draw: float) -> Injection:
     """SIGKILL to an agent; its workers end with it."""
-    injection = target.restart_expected()
-    target.job.signal_agent(target.guest(draw), signal.SIGKILL)
+    guest = target.guest(draw)
+    injection = target.departure_expected(guest)
+    target.job.signal_agent(guest, signal.SIGKILL)
     return injection
 
 
 @fault_kind(sudden=True, nodes=-1)
 def node_killed(target: Target, draw: float) -> Injection:
     """SIGKILL to an agent and to its workers at once."""
-    injection = target.restart_expected()
-    target.job.kill_node(target.guest(draw))
+    guest = target.guest(draw)
+    injection = target.departure_expected(guest)
+    target.job.kill_node(guest)
     return injection
 
 
@@ -97,8 +99,9 @@ def node_joins(target: Target, draw: float) -> Injection:
 @fault_kind(nodes=-1)
 def node_leaves(target: Target, draw: float) -> Injection:
     """SIGTERM to an agent, as when a machine is wanted back."""
-    injection = target.restart_expected()
-    target.job.signal_agent(target.guest(draw), signal.SIGTERM)
+    guest = target.guest(draw)
+    injection = target.departure_expected(guest)
+    target.job.signal_agent(guest, signal.SIGTERM)
     return injection
 
 

@@ -72,6 +72,16 @@ class Target:
         old = {event["pid"] for event in self.job.read()} | set(self.job.alive().values())
         return Injection(self.job.now(), lambda event: event["pid"] not in old, sign)
 
+    def departure_expected(self, node: str) -> Injection:
+        """An injection made now that ends the agent of `node`.
+
+        Nobody misses one that has no workers while others have some: its clock was wrong, say.
+        """
+        alive = self.job.alive()
+        if alive and not self.job.alive(node):
+            return Injection(self.job.now(), lambda event: True)
+        return self.restart_expected()
+
     @contextlib.contextmanager
     def cable_pulled(self) -> Iterator[None]:
         """For the length of a ``with``: the two hosts do not reach each other."""
