@@ -34,6 +34,7 @@ from rankbook.testbed.faults.target import Injection, Target, first_over
 PACE = 0.1  # seconds of a step: others can join while it trains
 LONGER = 3  # times that a run is tried with steps twice as long
 PATIENCE = 180.0  # seconds for what takes a few on a free machine
+ENDING = 330.0  # torch's agents wait up to 300 s for each other in the end, at an exit barrier
 SOON = 5.0  # seconds until a process that was ended is gone
 
 
@@ -125,7 +126,7 @@ class Driver:
             target = Target(job, start, checkpoints, timeout, slow, disk, clocks, hosts)
             try:
                 self._inject_all(run, target)
-                self._audit(run, job.finish(PATIENCE), target)
+                self._audit(run, job.finish(ENDING), target)
             except (Stuck, UsageError) as error:
                 run.problems.append(str(error))
             run.given_up = job.given_up

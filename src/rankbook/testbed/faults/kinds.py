@@ -150,7 +150,9 @@ def newest_damaged(target: Target, draw: float) -> Injection:
     before = target.checkpoints.paths()
 
     def another() -> Path | None:
-        return next((path for path in target.checkpoints.paths()[:1] if path not in before), None)
+        paths = target.checkpoints.paths()
+        # with one behind it: a run whose only checkpoint is damaged rightly refuses to begin anew
+        return paths[0] if len(paths) > 1 and paths[0] not in before else None
 
     newest = target.job.wait("another checkpoint", another)
     files = sorted(path for path in newest.rglob("*") if path.is_file())
