@@ -15,7 +15,8 @@ from library import ALL, OPAQUE, Library, bindings
 
 IMPORTERS = {"import_module", "__import__", "run_module"}
 WRITTEN = ast.Constant | ast.Name | ast.Attribute | ast.Subscript
-SHOWS = {"listing", "loop_diff", "getsource", "getsourcelines", "getdoc"}  # an argument's source
+# an argument's source
+SHOWS = {"listing", "loop_diff", "module_diff", "getsource", "getsourcelines", "getdoc"}
 
 RECORDED, ANY = "recorded: ", "*"
 

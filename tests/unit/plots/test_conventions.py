@@ -12,6 +12,7 @@ from rankbook import plots
 
 # what is nothing for each figure, and whose name the sentence begins with, if another's
 NOTHING = {
+    "agents_meet": ([], {}),
     "all_reduce_at_scale": ({}, {}),
     "alpha_beta": ([], [], 0.0, 0.0),
     "backward_traces": ({},),
@@ -54,6 +55,7 @@ NOTHING = {
     "speed_up_steps": ([],),
     "start_at_scale": ({}, {}),
     "step_memory": ({},),
+    "start_up_measured": ([],),
     "step_trace": ({},),
     "timelines": ({},),
     "world_losses": ({}, {}, {}),

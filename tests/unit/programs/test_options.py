@@ -13,7 +13,8 @@ from rankbook import programs
 from rankbook.programs.options import typed
 
 FOLDER = Path(programs.__file__ or "").parent
-NAMES = sorted(path.parent.name for path in FOLDER.glob("*/__init__.py"))
+LOOPS = {"retrofit"}  # files that page 47 shows, each of which runs; none takes more than a folder
+NAMES = sorted({path.parent.name for path in FOLDER.glob("*/__init__.py")} - LOOPS)
 every = pytest.mark.parametrize(
     "program", [importlib.import_module(f"rankbook.programs.{name}.options") for name in NAMES]
 )
