@@ -85,7 +85,7 @@ test-ranks: $(READY)
 	@$(BIN)/python -m pytest tests $(TIMED) \
 	$(patsubst %,--ignore=%,$(APART) $(PROGRAMS) tests/unit tests/languages)
 
-soak: $(READY) ## let things go wrong in 200 runs and record it (about an hour)
+soak: $(READY) ## let things go wrong in 500 runs and record it (about an hour; goes on where it stopped)
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.readme
 
