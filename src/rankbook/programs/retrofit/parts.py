@@ -9,15 +9,15 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from rankbook.core.placement import init
+from rankbook.core.placement import group_device, init
 
 SAMPLES, BATCH, STEPS = 96, 16, 18  # an epoch has six steps
 
 
 def begin() -> torch.device:
-    """Join the group; this rank's device. As many threads in every start: sums depend on it."""
+    """Join the group, if not done yet; its device. One thread: sums depend on their number."""
     torch.set_num_threads(1)
-    return init()
+    return group_device() if dist.is_initialized() else init()
 
 
 def samples() -> TensorDataset:
