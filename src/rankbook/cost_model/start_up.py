@@ -49,7 +49,7 @@ def questions(nodes: int, reads: Reads, ranks_per_node: int) -> int:
 
     A node remembers names and contents, so its first rank asks for them; opening and closing a file
     is asked of the server each time, by every rank. Source: close-to-open in
-    https://man7.org/linux/man-pages/man5/nfs.5.html; Lustre does so, too.
+    https://man7.org/linux/man-pages/man5/nfs.5.html.
     """
     return nodes * (reads.names + ranks_per_node * OPENING * reads.opens)
 
