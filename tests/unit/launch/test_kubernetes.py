@@ -172,6 +172,9 @@ def test_both_have_an_init_shared_memory_and_time_to_save(manifest, runtime_and_
         v2["template"]["spec"]["template"]["spec"],
     ):
         assert pod["shareProcessNamespace"] and pod["terminationGracePeriodSeconds"] >= 120
+        variables = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+        told = int(variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"])  # torchrun's own default is 30
+        assert 30 < told < pod["terminationGracePeriodSeconds"]
         assert {"name": "shm", "mountPath": "/dev/shm"} in pod["containers"][0]["volumeMounts"]
         assert any(each.get("emptyDir", {}).get("medium") == "Memory" for each in pod["volumes"])
     assert (
