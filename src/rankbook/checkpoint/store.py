@@ -145,9 +145,12 @@ class Store:
                 self._remove(path)
 
     def remove_leftovers(self) -> None:
-        """Remove what killed writers left. A run writes one at a time: none of it is wanted."""
+        """Remove what killed writers left. A run writes one at a time: none of it is wanted.
+
+        That is also what `check` was writing, which every rank has done before it joins the others.
+        """
         for place in {self.folder, self.gate}:
-            for path in place.glob(".step-*.tmp"):
+            for path in (*place.glob(".step-*.tmp"), *place.glob(".writable.*.tmp")):
                 self._remove(path)
 
     def _newest_good(self, paths: list[Path]) -> Saved | None:

@@ -146,6 +146,16 @@ def test_a_process_killed_at_any_byte_leaves_the_one_before(two, said):
     assert len(names(one.folder)) == 2 and not said
 
 
+def test_what_a_rank_left_that_was_killed_in_its_check_goes_with_the_next_save(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    with killed_at("replace", 1, after=False):
+        assert in_child(checkpoints.check) == -signal.SIGKILL
+    (left,) = names(tmp_path)
+    assert left.startswith(".writable.")
+    checkpoints.save(1, state_of(1))
+    assert left not in names(tmp_path) and checkpoints.newest().step == 1
+
+
 MOMENTS = [("fsync", 1), ("replace", 1), ("fsync", 2)]  # of the file, its name, the folder
 
 
