@@ -63,13 +63,14 @@ test: $(READY) ## run every test, and every chapter in both languages
 
 .PHONY: test-chapters test-slow test-pages test-programs test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-THREE_AT_A_TIME := $(subst =2,=3,$(TWO_AT_A_TIME))  # of what waits
+# of what also waits: for a clock, a browser, a queue
+THREE_AT_A_TIME := $(subst =2,=3,$(TWO_AT_A_TIME))
 APART := tests/site tests/slurm/jobs tests/hub tests/autopsy tests/wheel tests/frontends
 PROGRAMS := tests/distributed tests/wrappings tests/originals
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
-	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TIMED) $(TWO_AT_A_TIME)
+	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TIMED) $(THREE_AT_A_TIME)
 
 test-pages: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TIMED) $(THREE_AT_A_TIME)
