@@ -205,7 +205,9 @@ def test_ranks_that_made_different_calls_are_told_so(notebook, program, lines):
     result = launch(notebook, "--nproc-per-node 2", SHORT_GROUP + program)
     told = result.error.splitlines()
     assert told[0] == f"CellFailed: {APART}", result.error
-    assert [line for line in lines if line not in told] == [], result.error
+    # a rank on a busy machine may also say how it ended: its partner had left before
+    missing = [line for line in lines if not any(each.startswith(line) for each in told)]
+    assert not missing, result.error
 
 
 def test_an_autopsy_reads_what_the_ranks_of_a_cell_recorded(notebook, tmp_path):

@@ -55,7 +55,8 @@ def changed(conf: str, setup: str) -> str:
                 continue
             line = f"{key}={value}"
         lines.append(line)
-    first = next(i for i, line in enumerate(lines) if line.startswith("NodeName="))
+    nodes = (i for i, line in enumerate(lines) if line.startswith("NodeName="))
+    first = next(nodes, len(lines))
     more = [f"{key}={value}" for key, value in new.items() if value is not None]
     return "\n".join([*lines[:first], *more, *lines[first:]]) + "\n"
 
