@@ -5,9 +5,12 @@ from contextlib import contextmanager
 
 from matplotlib import rcParams
 
-INK, QUIET = "#2b3036", "#8a939c"
-# Of one lightness step after the other, so that they differ without colour, too.
-COLORS = ("#1f5f85", "#e08a3c", "#7fb8d6", "#a3491a", "#4f8a5b", "#b9a44c", "#6d5a94", "#c9ced4")
+from rankbook.plots.palette import RANKS, TONES
+
+INK, QUIET, LINE = (TONES[name].light for name in ("ink", "quiet", "line"))
+GROUND, PAPER, BAD, GOOD = (TONES[name].light for name in ("ground", "paper", "bad", "good"))
+ON_DEEP, ON_PALE = TONES["on-deep"].light, TONES["on-pale"].light
+COLORS = tuple(tone.light for tone in RANKS)
 
 SETTINGS = {
     "figure.dpi": 120,
@@ -22,7 +25,7 @@ SETTINGS = {
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "grid.color": "#e4e7ea",
+    "grid.color": TONES["grid"].light,
     "font.size": 9.5,
     "legend.frameon": False,
 }
@@ -49,6 +52,6 @@ def color(number: int) -> str:
 
 
 def ink_on(background: str) -> str:
-    """White or dark, whichever is easier to read on `background` (``"#rrggbb"``)."""
+    """The colour for words on `background` (``"#rrggbb"``), whichever is easier to read on it."""
     red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "white"
+    return ON_PALE if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else ON_DEEP

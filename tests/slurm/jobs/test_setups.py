@@ -113,10 +113,12 @@ def test_a_job_that_was_cancelled_does_not_come_back(cluster, training):
     assert cluster.states(training.job) == ["CANCELLED"]
 
 
-WHO = """import os
-print("who", *(os.environ.get(n) for n in (
+# in one piece: unbuffered, print writes each argument by itself, and two ranks' may be mixed
+WHO = """import os, sys
+sys.stdout.write("who " + " ".join(str(os.environ.get(n)) for n in (
     "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "CUDA_VISIBLE_DEVICES",
-    "NCCL_IB_HCA")), flush=True)
+    "NCCL_IB_HCA")) + chr(10))
+sys.stdout.flush()
 """
 
 

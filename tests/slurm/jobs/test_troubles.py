@@ -182,7 +182,9 @@ def test_agents_with_different_nnodes_time_out_or_meet_by_their_order(log):
     last_wants_more, last_wants_fewer = log("2-3"), log("3-2", "COMPLETED")
     assert "RendezvousTimeoutError" in last_wants_more and "world of" not in last_wants_more
     # and nobody minds that n2 has two ranks, either
-    assert sorted(last_wants_fewer.split("\n")) == ["0: world of 3", *["1: world of 3"] * 2]
+    # (the node whose agent holds the store may be gone first: then the other complains, and is right)
+    worlds = sorted(re.findall(r"^\d: world of \d+$", last_wants_fewer, re.MULTILINE))
+    assert worlds == ["0: world of 3", *["1: world of 3"] * 2]
 
 
 def test_a_job_for_more_nodes_than_there_are_waits_and_squeue_says_why(cluster, submitted):

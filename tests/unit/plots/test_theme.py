@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rankbook import plots
-from rankbook.plots.theme import COLORS, INK, ink_on
+from rankbook.plots.theme import COLORS, ON_PALE, ink_on
 
 
 def test_style_leaves_nothing_else_changed():
@@ -32,4 +32,4 @@ def test_labels_can_be_read_on_every_colour():
     for background in COLORS:
         ink = lightness(ink_on(background)), lightness(background)
         assert (max(ink) + 0.05) / (min(ink) + 0.05) >= 4.0, background
-    assert ink_on("#ffffff") == INK
+    assert ink_on("#ffffff") == ON_PALE
