@@ -38,11 +38,15 @@ def text(cell: dict) -> str:
     return "".join(cell["source"])
 
 
+UNREAD = r"```.*?```|<!--.*?-->|!\[[^]]*\]\([^)]*\)|`[^`]*`|\]\([^)]*\)"
+
+
 def prose(cell: dict) -> str:
-    """A Markdown cell as it is read: without pictures' code, comments, addresses and code."""
+    """A Markdown cell as it is read: without pictures and their alternatives, comments, addresses
+    and code."""
     if cell["cell_type"] != "markdown":
         return ""
-    kept = re.sub(r"```.*?```|<!--.*?-->|`[^`]*`|\]\([^)]*\)", " ", text(cell), flags=re.DOTALL)
+    kept = re.sub(UNREAD, " ", text(cell), flags=re.DOTALL)
     return re.sub(r"\s+", " ", kept)
 
 
