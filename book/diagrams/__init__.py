@@ -1,0 +1,1 @@
+"""The book's diagrams: one short description a picture; `python book/draw.py` draws them all."""
