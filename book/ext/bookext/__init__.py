@@ -6,16 +6,32 @@ def setup(app):
     from bookext import (
         anchors,
         cards,
+        excerpts,
         figures,
         generated,
         lexers,
+        moving,
+        plots,
         redirects,
         search,
         symptoms,
         words,
     )
 
-    parts = (anchors, cards, figures, generated, lexers, redirects, search, symptoms, words)
+    parts = (
+        anchors,
+        cards,
+        excerpts,
+        figures,
+        generated,
+        lexers,
+        moving,
+        plots,
+        redirects,
+        search,
+        symptoms,
+        words,
+    )
     for part in parts:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
