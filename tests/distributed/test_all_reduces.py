@@ -14,6 +14,7 @@ from rankbook.parallel.all_reduce_cost import (
     time_ping_pong,
 )
 from rankbook.parallel.by_rank_0 import all_reduce_by_rank_0
+from rankbook.parallel.collective_steps import collective
 from rankbook.parallel.halving_doubling import halving_doubling_all_reduce
 from rankbook.parallel.ring import ring_all_reduce
 from tests.distributed.launch import run_ranks
@@ -34,6 +35,13 @@ def test_every_way_sums(world_size, tmp_path):
         nbytes = max(rank[way][1] for rank in sent)
         assert steps == predict(way, world_size, 0, 1, 0)
         assert nbytes == pytest.approx(predict(way, world_size, 840 * 8, 0, 1))
+        if world_size > 1:
+            foretold = collective(way, world_size)
+            chunk = 840 * 8 / foretold.chunks
+            steps = [message for step in foretold.steps for message in step]
+            for rank, found in enumerate(sent):
+                mine = [m for m in steps if m.source == rank]
+                assert found[way][2] == [(m.target, m.first, m.count * chunk) for m in mine]
 
 
 def on_rank() -> dict:
@@ -47,7 +55,15 @@ def on_rank() -> dict:
     times_by_turns()
     x = torch.ones(840, dtype=torch.int64)  # cut evenly by 1 to 8
     messages = {way: all_reduce(x.clone()) for way, all_reduce in BY_HAND.items()}
-    return {way: (len(sent), sum(m.nbytes for m in sent)) for way, sent in messages.items()}
+    return {
+        way: (len(moved), sum(m.nbytes for m in moved), sent_in_order(moved))
+        for way, moved in messages.items()
+    }
+
+
+def sent_in_order(moved: list) -> list[tuple]:
+    mine = [m for m in moved if m.source == dist.get_rank()]
+    return [(m.target, m.chunk, m.nbytes) for m in mine]
 
 
 def whole_numbers_are_exact(all_reduce, shape: tuple) -> None:
