@@ -4,7 +4,7 @@ import drawsvg
 
 from diagrams.kit.geometry import UNIT, Box
 from diagrams.kit.words import LEADING, lines, runs, width
-from rankbook.plots.theme import BAD, GOOD, INK, PAPER, QUIET
+from rankbook.plots.theme import BAD, GOOD, GROUND, INK, LINE, PAPER, QUIET
 
 DOT = 5.5
 
@@ -42,15 +42,15 @@ class Marks:
     def question(self, y, said, *answers, onward=None) -> float:
         """A question of a decision list, and its answers below it; returns the y of the next one.
 
-        answers: pairs (answer, what to do then), one or more. onward: the answer that leads
-        to the next question, written beside the line that goes there.
+        answers: (answer, what to do then), or with a tone as the third: "good", "bad". onward:
+        the answer that leads to the next question, beside the line that goes there.
         """
         texts = lines(said, self.language)
         cx, cy, left = 14, y * UNIT + 10, 34
         rows = cy + LEADING * (len(texts) - 1)
         self.write(texts, (left, (cy + rows) / 2), "start", INK, True)
-        for answer, outcome in answers:
-            rows = self._answer(rows + 34, left, answer, outcome)
+        for answer in answers:
+            rows = self._answer(rows + 34, left, *answer)
         last = rows + 14
         if onward:
             last = rows + 40
@@ -65,7 +65,7 @@ class Marks:
         self.add("things", drawsvg.Circle(cx, cy, DOT, fill=PAPER, stroke=INK, stroke_width=1.5))
         return (last - 6) / UNIT
 
-    def _answer(self, middle, left, answer, outcome) -> float:
+    def _answer(self, middle, left, answer, outcome, tone=None) -> float:
         """One answer: its word, an arrow, and what to do; returns the middle of its last line."""
         word = self.write(lines(answer, self.language), (left, middle), "start", QUIET)
         texts = lines(outcome, self.language)
@@ -74,7 +74,9 @@ class Marks:
         start = max(word.right + 8, left + 40)
         box = Box(start + 26, middle - 14, wide + 20, foot - middle + 28, outcome)
         self.things.append(box)
-        look = {"rx": 6, "fill": GOOD, "fill_opacity": 0.12}
+        look = {"rx": 6, "fill": GROUND, "stroke": LINE, "stroke_width": 1.5}
+        if tone:
+            look |= {"fill": self.tone(tone), "stroke": self.tone(tone), "fill_opacity": 0.1}
         self.add("ground", drawsvg.Rectangle(box.x, box.y, round(box.w, 1), box.h, **look))
         line = {"stroke": QUIET, "stroke_width": 1.5}
         self.add("lines", drawsvg.Line(start, middle, box.x - 10, middle, **line))

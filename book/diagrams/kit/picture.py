@@ -91,9 +91,9 @@ class Picture(Shapes, Marks, Messages):
         """The file's text. Raises `Misdrawn` if something does not fit."""
         checks.check(self)
         drawing = drawsvg.Drawing(self.all.w, self.all.h)
-        # The card keeps an image readable on a dark ground; within a page it is not shown.
+        # The backdrop keeps an image readable on a dark ground; within a page it is not shown.
         drawing.append(
-            drawsvg.Rectangle(0, 0, self.all.w, self.all.h, rx=6, fill=PAPER, class_="card")
+            drawsvg.Rectangle(0, 0, self.all.w, self.all.h, rx=6, fill=PAPER, class_="backdrop")
         )
         group = drawsvg.Group(font_family=FAMILY)
         for layer in LAYERS:

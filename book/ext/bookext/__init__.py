@@ -6,6 +6,7 @@ def setup(app):
     from bookext import (
         anchors,
         cards,
+        drawings,
         excerpts,
         figures,
         generated,
@@ -21,6 +22,7 @@ def setup(app):
     parts = (
         anchors,
         cards,
+        drawings,
         excerpts,
         figures,
         generated,
