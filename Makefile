@@ -17,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book check tidy test soak serve lab legacy clean test-gpu gpu-records
+.PHONY: help book check tidy test soak serve lab legacy clean test-gpu gpu-records contact-sheet
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -89,6 +89,9 @@ test-ranks: $(READY)
 soak: $(READY) ## let things go wrong in 500 runs and record it (about an hour; goes on where it stopped)
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.readme
+
+contact-sheet: book ## lay out every picture of the book: both languages, desktop, dark, phone (some minutes)
+	@$(BIN)/python book/contact_sheet.py
 
 serve: book ## show the built book on http://127.0.0.1:8000 (PORT=...)
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html

@@ -1,0 +1,19 @@
+"""Three nodes, of which one is killed and comes back: a picture of the front page."""
+
+from diagrams.kit import say
+
+SIZE = (32, 21)
+# (start, length) of the times in which each node trains
+TRAINS = (((7, 5.5), (13, 6.5), (21, 10)), ((7, 5.5), (21, 10)), ((13, 6.5), (21, 10)))
+
+
+def draw(p):
+    """After each change of the nodes all of them begin anew, from the same step."""
+    p.words(19, 1.5, say("the world grows and shrinks", "节点有增有减"), tone="quiet")
+    for node, spans in enumerate(TRAINS):
+        y = 3.4 + node * 4.2
+        p.words(1, y + 1.6, say(f"node {node}", f"节点 {node}"), align="start")
+        for x, length in spans:
+            p.block(node, x, y, length, 3.2)
+    p.fault(13.5, 9.2)
+    p.words(19, 18.2, say("and no step is lost or done twice", "没有一步丢失，也没有一步重做"), tone="quiet")
