@@ -27,4 +27,4 @@ def describe(app, doctree):
 
 
 def setup(app):
-    app.connect("doctree-read", describe)
+    app.connect("doctree-read", describe, priority=300)  # before pictures become part of the page

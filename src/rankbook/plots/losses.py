@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.vector import bundle
 
 MARKS = ("-", "--", "-.", ":")
 FLOOR = 1e-9  # the lowest difference that the logarithmic axis shows
@@ -53,7 +54,7 @@ class LearningCurve:
         """Show what was noted so far."""
         self._axes.relim()
         self._axes.autoscale_view(scalex=False)
-        self._handle.update(self.figure)
+        self._handle.update(bundle(self.figure), raw=True)
 
 
 def _append(line: Line2D, x: float, y: float) -> None:
@@ -65,7 +66,7 @@ def _display(figure: Figure) -> Any:
     """The handle with which the notebook updates what it shows; the only figure that needs one."""
     from IPython.display import display
 
-    return display(figure, display_id=True)
+    return display(bundle(figure), raw=True, display_id=True)
 
 
 def loss_curves(curves: Mapping[str, tuple[int, Sequence[float]]], average: int = 1) -> Figure:

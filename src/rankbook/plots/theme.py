@@ -1,33 +1,71 @@
-"""One look for all figures: quiet axes, a few colours that differ also in grey, a white card."""
+"""One look for all figures: quiet axes, a few colours that differ also in grey, no ground.
+
+A figure is at most `WIDTH` wide and its words are at least `SMALLEST`: on a phone, a column of 328
+pixels leaves them larger than 9. Names and values stand beside what they name, in its colour.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from matplotlib import rcParams
+from matplotlib.axes import Axes
 
 from rankbook.plots.palette import RANKS, TONES
+from rankbook.plots.vector import vector
 
-INK, QUIET, LINE = (TONES[name].light for name in ("ink", "quiet", "line"))
+INK, QUIET, LINE, GRID = (TONES[name].light for name in ("ink", "quiet", "line", "grid"))
 GROUND, PAPER, BAD, GOOD = (TONES[name].light for name in ("ground", "paper", "bad", "good"))
 ON_DEEP, ON_PALE = TONES["on-deep"].light, TONES["on-pale"].light
 COLORS = tuple(tone.light for tone in RANKS)
 
+WIDTH = 5.0  # inches, of a figure: 360 units of its drawing
+SMALLEST = 10.0  # points, of a word
+
 SETTINGS = {
     "figure.dpi": 120,
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
+    "figure.figsize": (WIDTH, 2.8),
+    "figure.facecolor": "none",
+    "figure.hooks": [f"{vector.__module__}:{vector.__name__}"],
+    "figure.titlesize": 11,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.03,
+    "savefig.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.edgecolor": LINE,
+    "axes.linewidth": 1.0,
+    "axes.labelcolor": QUIET,
+    "axes.labelsize": SMALLEST,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titlesize": "medium",
+    "axes.spines.left": False,
+    "axes.titlesize": 10.5,
     "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
     "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": TONES["grid"].light,
-    "font.size": 9.5,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": QUIET,
+    "ytick.labelcolor": QUIET,
+    "xtick.labelsize": SMALLEST,
+    "ytick.labelsize": SMALLEST,
+    "xtick.major.size": 3,
+    "xtick.major.width": 1.0,
+    "xtick.minor.size": 0,
+    "ytick.major.size": 0,
+    "ytick.minor.size": 0,
+    "grid.color": GRID,
+    "grid.linewidth": 1.0,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5,
+    "hatch.color": QUIET,
+    "hatch.linewidth": 0.8,
+    "patch.linewidth": 0,
+    "font.size": SMALLEST,
+    "legend.fontsize": SMALLEST,
     "legend.frameon": False,
+    "legend.handlelength": 1.2,
+    "legend.columnspacing": 1.4,
 }
 
 
@@ -55,3 +93,17 @@ def ink_on(background: str) -> str:
     """The colour for words on `background` (``"#rrggbb"``), whichever is easier to read on it."""
     red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
     return ON_PALE if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else ON_DEEP
+
+
+def unit(axes: Axes, words: str) -> None:
+    """Name what the upright axis counts, above it and lying: ``milliseconds``."""
+    axes.set_title(words, loc="left", size=SMALLEST, color=QUIET)
+
+
+def beside(axes: Axes, x: float, y: float, words: str, paint: str = INK, **look) -> None:
+    """Write `words` to the right of the point (x, y), as those that name the line ending there.
+
+    paint: their colour, the line's. look: what else `annotate` takes, such as ``va="bottom"``.
+    """
+    where = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"} | look
+    axes.annotate(words, (x, y), color=paint, annotation_clip=False, **where)
