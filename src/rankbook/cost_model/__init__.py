@@ -10,12 +10,23 @@ from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
     from rankbook.cost_model.cluster_spec import ClusterSpec
+    from rankbook.cost_model.memory_of_rank import (
+        CHECKPOINTING,
+        MODELS,
+        PRECISIONS,
+        Kept,
+        Transformer,
+        activations,
+        rank_memory,
+    )
     from rankbook.cost_model.network import Link, crossing, fitted_link, ring, tree
     from rankbook.cost_model.pipelines import pipeline_idle
     from rankbook.cost_model.rendezvous import Joining, RendezvousCosts, join, watching
     from rankbook.cost_model.saving import (
+        Lost,
         best_period,
         job_mtbf,
+        lost_parts,
         lost_share,
         simulated_loss,
         state_bytes,

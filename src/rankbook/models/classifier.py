@@ -55,9 +55,14 @@ class ClassifierConfig:
         grow with the length but the attention's two, which grow with its square. A backward pass
         costs twice as much.
         """
-        d, lengths = self.d_model, lengths.double()
-        layer = (8 * d * d + 4 * d * self.d_hidden) * lengths + 4 * d * lengths.square()
-        return self.layers * layer + 2 * d * (d + self.classes)
+        d, tokens = self.d_model, lengths.double()
+        by_token = (8 * d * d + 4 * d * self.d_hidden) * tokens
+        head = 2 * d * (d + self.classes)
+        return self.layers * by_token + self.attention_flop(lengths) + head
+
+    def attention_flop(self, lengths: Tensor) -> Tensor:
+        """Of `forward_flop`, attention's products: queries with keys, and weights with values."""
+        return self.layers * 4 * self.d_model * lengths.double().square()
 
 
 class Classifier(nn.Module):

@@ -15,7 +15,7 @@ from rankbook.models.classifier import ClassifierConfig
 from rankbook.speed.reviews import Reviews
 
 WAYS = ("longest of all", "longest of batch", "bucketed", "packed")
-CHUNK = 50  # batches: "bucketed" sorts this many at a time, so that their order stays random
+POOL = 50  # batches: "bucketed" sorts this many at a time, so that their order stays random
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +123,24 @@ class Order:
 
     Every sample is in one batch of an epoch; the last batch of the samples may be smaller. With
     `shuffle` the order is a function of seed and epoch: random, and the same for all ways but
-    "bucketed", which sorts some batches at a time by length, and shuffles them. Without it,
+    "bucketed", which sorts `pool` batches at a time by length, and shuffles them. Without it,
     the order is that of the file, and of the lengths, longest first, for "bucketed".
     """
 
-    def __init__(self, lengths: Tensor, way: str, batch: int, seed: int = 0, shuffle: bool = True):
+    def __init__(
+        self,
+        lengths: Tensor,
+        way: str,
+        batch: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        pool: int = POOL,
+    ):
         _check_way(way)
-        if batch < 1:
-            raise ValueError(f"batch is {batch}; it must be 1 or more")
-        self.lengths, self.way, self.batch = lengths, way, batch
+        for name, value in (("batch", batch), ("pool", pool)):
+            if value < 1:
+                raise ValueError(f"{name} is {value}; it must be 1 or more")
+        self.lengths, self.way, self.batch, self.pool = lengths, way, batch, pool
         self.seed, self.shuffle, self.epoch = seed, shuffle, 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -151,7 +160,7 @@ class Order:
         order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
         if self.way != "bucketed":
             return list(order.split(self.batch))
-        chunks = order.split(CHUNK * self.batch if self.shuffle else count)
+        chunks = order.split(self.pool * self.batch if self.shuffle else count)
         longest_first = [
             chunk[self.lengths[chunk].argsort(descending=True, stable=True)] for chunk in chunks
         ]
@@ -197,12 +206,17 @@ def _collate(reviews: Reviews, way: str, longest: int, samples: list[int]) -> Ba
 
 @dataclass(frozen=True)
 class Padding:
-    """What padding adds: `tokens` are real, `computed` with padding, and the FLOP of both."""
+    """What padding adds: `tokens` are real, `computed` with padding, and the FLOP of both.
+
+    Of the FLOP, those of attention's two products, which grow with the square, also by themselves.
+    """
 
     tokens: int
     computed: int
     real_flop: float
     flop: float
+    real_attention: float
+    attention: float
 
     @property
     def token_ratio(self) -> float:
@@ -223,6 +237,7 @@ def padding(
     config: ClassifierConfig | None = None,
     seed: int = 0,
     epoch: int = 0,
+    pool: int = POOL,
 ) -> Padding:
     """What one epoch of batches costs, computed from the texts' lengths (samples,) alone.
 
@@ -231,7 +246,7 @@ def padding(
     the arithmetic, as attention grows with the square of the length. Raises ValueError.
     """
     config = config or ClassifierConfig()
-    order = Order(lengths, way, batch, seed)
+    order = Order(lengths, way, batch, seed, pool=pool)
     order.set_epoch(epoch)
     padded = lengths.clone()
     if way == "longest of all":
@@ -239,8 +254,9 @@ def padding(
     elif way != "packed":
         for samples in order.batches():
             padded[samples] = lengths[samples].max()
-    real_flop, flop = (float(config.forward_flop(x).sum()) for x in (lengths, padded))
-    return Padding(int(lengths.sum()), int(padded.sum()), real_flop, flop)
+    whole = (float(config.forward_flop(x).sum()) for x in (lengths, padded))
+    attention = (float(config.attention_flop(x).sum()) for x in (lengths, padded))
+    return Padding(int(lengths.sum()), int(padded.sum()), *whole, *attention)
 
 
 def _check_way(way: str) -> None:

@@ -34,3 +34,19 @@ def test_a_delay_costs_what_a_longer_restart_costs_and_leaves_the_best_period():
         assert cost_model.lost_share(1, best, 1e4, 30, 20) < cost_model.lost_share(
             1, period * best, 1e4, 30, 20
         )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_parts_of_the_loss_are_all_of_it(case):
+    parts = cost_model.lost_parts(*case)
+    assert parts.share == pytest.approx(cost_model.lost_share(*case))
+    assert min(parts.saves, parts.again, parts.restarts) > 0
+
+
+def test_each_part_of_the_loss_follows_its_cause():
+    seldom = cost_model.lost_parts(5, 100, 1e9, 30)
+    assert seldom.saves == 5 / 105 and seldom.again < 1e-6 and seldom.restarts < 1e-6
+    # half a period, and the save that ends it, is done again, once in mtbf seconds; to first order
+    often = cost_model.lost_parts(5, 100, 1e5, 30)
+    assert often.again == pytest.approx(105 / 2 / 1e5 * 100 / 105, rel=0.01)
+    assert often.restarts == pytest.approx(30 / 1e5 * 100 / 105, rel=0.01)

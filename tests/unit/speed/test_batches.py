@@ -165,6 +165,8 @@ def test_padding_is_what_the_batches_have(reviews):
         ]
         assert found.flop == pytest.approx(float(config.forward_flop(torch.tensor(rows)).sum()))
         assert found.real_flop == pytest.approx(float(config.forward_flop(reviews.lengths).sum()))
+        assert found.attention == float(config.attention_flop(torch.tensor(rows)).sum())
+        assert found.real_attention == float(config.attention_flop(reviews.lengths).sum())
 
 
 def test_a_square_makes_arithmetic_cost_more_than_tokens():
@@ -176,6 +178,14 @@ def test_a_square_makes_arithmetic_cost_more_than_tokens():
     assert found.arithmetic_ratio == pytest.approx(by_hand, rel=1e-3)  # the head costs little
 
 
+def test_a_larger_pool_has_batches_of_more_equal_length():
+    lengths = torch.randint(1, 512, (2000,), generator=torch.Generator().manual_seed(0))
+    costs = [padding(lengths, "bucketed", 10, pool=pool).computed for pool in (1, 5, 20, 200)]
+    assert costs == sorted(costs, reverse=True) and len(set(costs)) == 4
+    # nobody has other neighbours than without sorting
+    assert costs[0] == padding(lengths, "longest of batch", 10).computed
+
+
 def test_wrong_arguments_are_one_sentence(reviews):
     with pytest.raises(
         ValueError, match="batching 'sorted' is unknown; use one of: longest of all"
@@ -183,5 +193,7 @@ def test_wrong_arguments_are_one_sentence(reviews):
         loader(reviews, "sorted", 12)
     with pytest.raises(ValueError, match="batch is 0; it must be 1 or more"):
         loader(reviews, "packed", 0)
+    with pytest.raises(ValueError, match="pool is 0; it must be 1 or more"):
+        Order(reviews.lengths, "bucketed", 12, pool=0)
     with pytest.raises(ValueError, match="batching 'dense' is unknown"):
         make_batch(Reviews.of([[1]], [0], 2), [0], "dense")
