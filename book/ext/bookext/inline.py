@@ -20,7 +20,7 @@ def inline(svg: str, name: str, label: str, kind: str) -> str:
     pixels; the style sheet shrinks it where there is less room.
     """
     body = SPACES.sub("", AROUND.sub("", svg)).strip()
-    body = NAMED.sub(rf"\1{name}-", body)
+    body = NAMED.sub(rf"\g<1>{name}-", body)
     body = COLOUR.sub(lambda found: VARIABLES.get(found[0].lower(), found[0]), body)
     head = HEAD.search(body)
     if head is None:
