@@ -1,25 +1,44 @@
 """Pipeline schedules: who did what when, recorded or simulated."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from rankbook.plots.theme import QUIET, color, ink_on, style
+from rankbook.plots.marks import SEAM, key, rounded
+from rankbook.plots.theme import GROUND, INK, PAPER, QUIET, WIDTH, color, ink_on, style
 
-# blue for forward, warm for backward, all of different lightness
+
+class Kind(NamedTuple):
+    """How the boxes of one kind of action look."""
+
+    words: str
+    fill: str
+    ink: str  # of the number in a box
+    alpha: float = 1.0
+    edge: str = PAPER
+
+    def patch(self) -> dict[str, Any]:
+        """As matplotlib takes it."""
+        fill = to_rgba(self.fill, self.alpha)
+        return {"facecolor": fill, "edgecolor": self.edge, "lw": SEAM}
+
+
+# a whole backward is warm and full; of its halves one is pale, the other, which can wait, hollow
+FORWARD, BACKWARD = color(0), color(1)
 KINDS = {
-    "F": (color(0), "forward"),
-    "B": (color(1), "backward"),
-    "I": ("#f4cd95", "backward, input only"),
-    "W": ("#b0642a", "backward, weights only"),
-    "wait": ("#b4bac1", "waits for a message"),
+    "F": Kind("forward", FORWARD, ink_on(FORWARD)),
+    "B": Kind("backward", BACKWARD, ink_on(BACKWARD)),
+    "I": Kind("backward, input only", BACKWARD, INK, 0.45),
+    "W": Kind("backward, weights only", PAPER, INK, edge=BACKWARD),
+    "wait": Kind("waits for a message", QUIET, INK),
 }
-GROUND = "#f1f3f5"  # of the time that is measured: what of it stays empty is idle
-WIDTH, LABELS = 5.4, 0.75  # inches: of the figure, and of what stands beside the rows
-DIGIT, MARGIN = 0.05, 0.018  # inches: a digit in a box, and what it needs beside it
+LABELS = 0.75  # inches: of what stands beside the rows
+ROW = 0.21  # inches: the height of a box
+DIGIT, MARGIN = 0.088, 0.03  # inches: a digit in a box, and what it needs beside it
 GAP = 0.4  # between rows, in boxes
 STEP = 0.3  # of a box's height: how much lower the next stage of a rank is drawn
 SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
@@ -44,13 +63,13 @@ def timelines(by_name: Mapping[str, Any], unit: str = "milliseconds") -> Figure:
     scale = SCALES.get(unit, 1.0)
     longest = max(each.span for each in by_name.values()) * scale
     heights = [
-        sum(_height(stages) + GAP for stages in _stages(each).values()) * 0.19 + 0.2
+        sum(_height(stages) + GAP for stages in _stages(each).values()) * ROW + 0.24
         for each in by_name.values()
     ]
     with style():
         figure, axes = plt.subplots(
             len(by_name),
-            figsize=(WIDTH, sum(heights) + 0.85),
+            figsize=(WIDTH, sum(heights) + 0.9),
             height_ratios=heights,
             sharex=True,
             squeeze=False,
@@ -58,12 +77,12 @@ def timelines(by_name: Mapping[str, Any], unit: str = "milliseconds") -> Figure:
         )
         for below, (title, each) in zip(axes[:, 0], by_name.items(), strict=True):
             _rows(below, each, scale, longest)
-            below.set_title(_title(title, each), loc="left", size=9.5)
+            below.set_title(_title(title, each), loc="left")
         axes[-1, 0].set(xlabel=unit, xlim=(0, longest * 1.005))
+        axes[-1, 0].spines["bottom"].set_visible(True)
+        axes[-1, 0].tick_params(bottom=True)
         kinds = {action.kind for each in by_name.values() for action in each.actions}
-        patches = [Patch(color=c, label=name) for k, (c, name) in KINDS.items() if k in kinds]
-        figure.legend(handles=patches, loc="outside upper left", ncols=3, fontsize=8.5,
-                      handlelength=1.1, columnspacing=1.2)  # fmt: skip
+        key(figure, {each.words: each.patch() for k, each in KINDS.items() if k in kinds})
     return figure
 
 
@@ -83,34 +102,50 @@ def _height(stages: list[int]) -> float:
     return 1 + STEP * (len(stages) - 1)
 
 
-def _rows(axes, timeline, scale: float, longest: float) -> None:
+def _rows(axes: Axes, timeline, scale: float, longest: float) -> None:
     top, ticks = 0.0, {}
+    inch = longest / (WIDTH - LABELS), 1 / ROW
     for rank, stages in _stages(timeline).items():
         height = _height(stages)
         axes.barh(top, timeline.span * scale, height=height, align="edge", color=GROUND)
         for lower, stage in enumerate(stages):
             mine = [a for a in timeline.actions if (a.rank, a.stage) == (rank, stage)]
-            _boxes(axes, mine, top + STEP * lower, timeline.start, scale, longest)
+            draw_actions(axes, mine, top + STEP * lower, timeline.start, scale, inch)
         ticks[top + height / 2] = f"rank {rank}"
         top += height + GAP
     axes.set(ylim=(top - GAP, 0), yticks=list(ticks), yticklabels=list(ticks.values()))
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(left=False)
-    axes.tick_params(axis="x", color=QUIET)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(left=False, bottom=False)
 
 
-def _boxes(axes, actions: list, top: float, zero: float, scale: float, longest: float) -> None:
-    for kind, (ground, _) in KINDS.items():
-        mine = [action for action in actions if action.kind == kind]
+def draw_actions(
+    axes: Axes, actions: list, top: float, zero: float, scale: float, inch: tuple[float, float]
+) -> None:
+    """The actions of one stage as boxes, their microbatches within: one collection a kind."""
+    for name, kind in KINDS.items():
+        # torch leaves the whole backward of stage 0 to W: its I has no length
+        mine = [a for a in actions if a.kind == name and a.end > max(a.start, zero)]
+        thin = name == "wait"
+        low, high = (top + 0.44, 0.12) if thin else (top + 0.03, 0.94)
         # a wait that began before the first action is not part of what is measured
-        starts = [max(0.0, action.start - zero) * scale for action in mine]
-        ends = [(action.end - zero) * scale for action in mine]
-        boxes = [(start, max(0.0, end - start)) for start, end in zip(starts, ends, strict=True)]
-        thin = kind == "wait"
-        where = (top + 0.42, 0.16) if thin else (top + 0.03, 0.94)
-        axes.broken_barh(boxes, where, color=ground, ec="white", lw=0 if thin else 0.6)
-        for action, (start, length) in zip(mine, boxes, strict=True):
-            room = length / longest * (WIDTH - LABELS)
-            if not thin and room > DIGIT * len(str(action.microbatch)) + MARGIN:
-                axes.text(start + length / 2, top + 0.52, action.microbatch, ha="center",
-                          va="center", size=6.5, color=ink_on(ground))  # fmt: skip
+        lefts = [max(0.0, action.start - zero) * scale for action in mine]
+        boxes = [
+            (left, low, (action.end - zero) * scale - left, high)
+            for action, left in zip(mine, lefts, strict=True)
+        ]
+        if boxes:
+            rounded(axes, boxes, inch, **(kind.patch() | ({"lw": 0} if thin else {})))
+        if not thin:
+            _numbers(axes, mine, boxes, inch[0], kind.ink)
+
+
+def _numbers(axes: Axes, actions: list, boxes: list, inch: float, ink: str) -> None:
+    """The microbatches in the boxes with room for them, if most of the boxes have it."""
+    fit = [
+        width / inch > DIGIT * len(str(action.microbatch)) + MARGIN
+        for action, (_, _, width, _) in zip(actions, boxes, strict=True)
+    ]
+    for action, (left, top, width, height), fits in zip(actions, boxes, fit, strict=True):
+        if fits and 2 * sum(fit) >= len(fit):
+            axes.text(left + width / 2, top + height / 2, action.microbatch, ha="center",
+                      va="center_baseline", color=ink)  # fmt: skip

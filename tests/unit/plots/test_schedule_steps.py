@@ -41,6 +41,7 @@ def hatched(axes) -> list[tuple[float, ...]]:
     return found
 
 
+@pytest.mark.given("idle")
 def test_boxes_and_gaps():
     figure = plots.schedule_step(two_ranks(), HELD, gaps={0: [(2, 4)], 1: [(0, 0.5)]}, note="idle")
     rows, *memory = figure.axes

@@ -1,14 +1,16 @@
 """Timelines and simulations are drawn as they are."""
 
 from itertools import pairwise
+from operator import mul
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_hex
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex, to_rgb, to_rgba
 
 from rankbook import plots
 from rankbook.plots.schedules import KINDS
+from rankbook.plots.theme import PAPER
 from tests.unit.plots.drawn import texts_outside
 
 
@@ -37,10 +39,10 @@ def boxes(axes) -> list[tuple]:
     """Colour, left, right, top of every box, in the order of drawing."""
     found = []
     for collection in axes.collections:
-        assert isinstance(collection, PolyCollection)
+        assert isinstance(collection, PathCollection)
         for path in collection.get_paths():
             (left, top), (right, _) = path.vertices.min(axis=0), path.vertices.max(axis=0)
-            colour = to_hex(collection.get_facecolor()[0])
+            colour = to_hex(collection.get_facecolor()[0], keep_alpha=True)
             found.append((colour, round(left, 3), round(right, 3), round(top, 2)))
     return found
 
@@ -51,7 +53,9 @@ def test_timeline():
     assert axes.get_title("left") == "1F1B: 25.0% idle"
     assert axes.get_xlabel() == "milliseconds" and axes.get_xlim() == (0, pytest.approx(10.05))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
-    forward, backward, inputs, weights, wait = (color for color, _ in KINDS.values())
+    forward, backward, inputs, weights, wait = (
+        to_hex(to_rgba(kind.fill, kind.alpha), keep_alpha=True) for kind in KINDS.values()
+    )
     # the second stage of a rank is lower; nothing is drawn before the first action
     assert [box[:3] for box in boxes(axes)] == [
         (forward, 0, 2), (backward, 6, 10), (forward, 2, 4), (wait, 0, 2),
@@ -62,10 +66,11 @@ def test_timeline():
     assert [text.get_text() for text in axes.texts] == ["0", "0", "0", "12", "12"]
     (legend,) = figure.legends
     named = [text.get_text() for text in legend.get_texts()]
-    assert named == [name for _, name in KINDS.values()]
+    assert named == [kind.words for kind in KINDS.values()]
     assert texts_outside(figure) == []
 
 
+@pytest.mark.given("long: 25.0% idle", "short: 25.0% idle")
 def test_timelines_share_one_axis():
     short = line([(0, 0, "F", 0, 0, 2)], start=9.0, span=0.002)
     figure = plots.timelines({"long": two_ranks(), "short": short})
@@ -81,6 +86,13 @@ def test_numbers_without_room_are_left_out():
     assert [text.get_text() for text in plots.timeline(narrow).axes[0].texts] == []
 
 
+def test_numbers_are_in_most_boxes_of_a_stage_or_in_none():
+    """A lone number in a row of narrow boxes would look like a mark."""
+    narrow = [(0, 0, "F", m, m / 10, (m + 1) / 10) for m in range(1, 9)]
+    lone = line([(0, 0, "F", 0, 5, 9), *narrow], span=0.010)
+    assert [text.get_text() for text in plots.timeline(lone).axes[0].texts] == []
+
+
 def test_another_unit():
     (axes,) = plots.timeline(line([(0, 0, "F", 0, 0, 2000)], span=2.0), unit="forwards").axes
     assert axes.get_xlabel() == "forwards" and boxes(axes)[0][2] == 2
@@ -88,11 +100,14 @@ def test_another_unit():
 
 
 def test_kinds_differ_without_colour():
-    def lightness(colour: str) -> float:
-        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-        return 0.299 * red + 0.587 * green + 0.114 * blue
+    def lightness(kind) -> float:
+        on_paper = (
+            kind.alpha * value + (1 - kind.alpha) * paper
+            for value, paper in zip(to_rgb(kind.fill), to_rgb(PAPER), strict=True)
+        )
+        return 255 * sum(map(mul, (0.299, 0.587, 0.114), on_paper))
 
-    shades = sorted(lightness(colour) for kind, (colour, _) in KINDS.items() if kind != "wait")
+    shades = sorted(lightness(kind) for name, kind in KINDS.items() if name != "wait")
     assert all(darker + 30 < lighter for darker, lighter in pairwise(shades))
 
 
