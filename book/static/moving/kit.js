@@ -192,7 +192,8 @@ const Moving = (() => {
     function show() {
       draw();
       row.replaceChildren(...numbers(spec, now, t));
-      if (spec.said) said.textContent = spec.said(now.result, now.settings, t, now.frame);
+      const words = spec.said ? spec.said(now.result, now.settings, t, now.frame) : "";
+      if (said.textContent !== words) said.textContent = words;  // what is said twice is read aloud twice
       if (player) player.show();
     }
 
@@ -200,9 +201,17 @@ const Moving = (() => {
       stop();
       now = state(name, {...now.settings, [key]: value, ...(spec.start ? {} : {frame: now.frame})});
       spec.now = now;
-      for (const setting of spec.settings) controls[setting.key].set(now.settings[setting.key]);
+      offer();
       marks();
       show();
+    }
+
+    /* The controls as the settings are; those without a use for now are hidden. */
+    function offer() {
+      for (const {key, when} of spec.settings) {
+        controls[key].set(now.settings[key]);
+        controls[key].element.hidden = Boolean(when) && !when(now.settings);
+      }
     }
 
     const controls = Object.fromEntries(spec.settings.map((setting) => [setting.key,
@@ -310,6 +319,7 @@ const Moving = (() => {
       ...Object.values(controls).map(({element}) => element));
     const parts = [spec.settings.length && settings, moments, body, player && player.element, spec.said && said, row];
     figure.replaceChildren(...parts.filter(Boolean));
+    offer();
     marks();
     show();
     let last = width();
