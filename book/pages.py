@@ -52,6 +52,8 @@ def configuration(language: str) -> dict:
     overlay = ROOT / "book" / language / "_config.yml"
     if overlay.exists():
         config = merge(config, yaml.safe_load(overlay.read_text("utf-8")))
+    if config["html"].get("baseurl"):
+        config["html"]["baseurl"] += f"{language}/"
     extensions = config["sphinx"]["local_extensions"]  # relative to the merged file's folder
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
     return config

@@ -4,34 +4,42 @@
 def setup(app):
     """Register every part of the book's extension."""
     from bookext import (
+        addresses,
         anchors,
         cards,
         drawings,
         excerpts,
         figures,
+        formulas,
         generated,
         lexers,
         moving,
         plots,
         redirects,
+        scripts,
         search,
         symptoms,
+        weight,
         words,
     )
 
     parts = (
+        addresses,
         anchors,
         cards,
         drawings,
         excerpts,
         figures,
+        formulas,
         generated,
         lexers,
         moving,
         plots,
         redirects,
+        scripts,
         search,
         symptoms,
+        weight,
         words,
     )
     for part in parts:

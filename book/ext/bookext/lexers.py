@@ -5,7 +5,7 @@ import re
 from ipython_pygments_lexers import IPython3Lexer, Python3Lexer
 from myst_nb.core.lexers import AnsiColorLexer
 from pygments.lexer import bygroups, using
-from pygments.lexers import BashLexer, TextLexer
+from pygments.lexers import BashLexer
 from pygments.token import Generic, Keyword, Operator, Text
 
 MAGIC = r"(?s)(\s*)(%%)(ranks|torchrun|cluster(?= --here))\b([^\n]*\n)(.*)"
@@ -48,4 +48,3 @@ def setup(app):
     for name in ("ipython3", "ipython"):
         app.add_lexer(name, MagicLexer)
     app.add_lexer("ranks-output", OutputLexer)
-    app.add_lexer("mermaid", TextLexer)  # drawn by book.js

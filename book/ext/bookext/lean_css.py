@@ -1,0 +1,158 @@
+"""One style sheet for all pages of a language, with what these pages use and nothing else.
+
+The theme and its extensions bring 0.6 MB of rules for what anybody might write. When all pages are
+there, the classes, ids and tags that occur in them are known, and so are all words of the scripts,
+which may give an element a class later: a rule stays if each name in its selector is among them.
+States (``:hover``, ``[open]``, ``[data-theme=…]``) and ``:not(…)`` are taken as possible.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import tinycss2
+from tinycss2.ast import Node
+
+ATTRIBUTE = re.compile(r"""\b(?:class|id)=(?:"([^"]*)"|'([^']*)')""")
+TAG = re.compile(r"<([a-zA-Z][\w-]*)")
+WORD = re.compile(r"(?:--)?[a-zA-Z_][\w-]*")
+STRING = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`]*`""")
+USED = re.compile(r"var\(\s*(--[\w-]+)")
+PART_OF_CLASS = re.compile(r"""class[*^$~|]?=["']?([\w-]+)""")
+ONE_OF = {"is", "where", "has", "matches"}
+WITHIN = {"media", "supports", "layer", "container"}
+# Web fonts: these pages have the system's, and drawn icons.
+LEFT_OUT = {"font-face", "charset", "import"}
+
+
+@dataclass
+class Names:
+    """What occurs in pages: their tags, their classes and ids, and the words of their scripts."""
+
+    tags: set[str] = field(default_factory=lambda: {"html", "body"})
+    names: set[str] = field(default_factory=set)
+    words: set[str] = field(default_factory=set)
+
+    def add_page(self, text: str) -> None:
+        """Take in what occurs in a page."""
+        self.tags |= {tag.lower() for tag in TAG.findall(text)}
+        for double, single in ATTRIBUTE.findall(text):
+            self.names.update((double or single).split())
+
+    def add_script(self, text: str) -> None:
+        """Take in what a script may make: the words in its strings."""
+        for string in STRING.findall(text):
+            self.words.update(WORD.findall(string))
+
+
+@dataclass
+class Rule:
+    """A head with declarations (name, value), or with rules inside, as ``@media`` has them."""
+
+    head: str
+    declarations: list[tuple[str, str]] = field(default_factory=list)
+    inside: list["Rule"] = field(default_factory=list)
+
+    def text(self, used: set[str] | None = None) -> str:
+        """The rule as CSS, empty if nothing is in it; without variables that are not `used`."""
+        kept = [
+            f"{name}:{value}"
+            for name, value in self.declarations
+            if used is None or not name.startswith("--") or name in used
+        ]
+        body = ";".join(kept) + "".join(rule.text(used) for rule in self.inside)
+        return f"{self.head}{{{body}}}" if body else ""
+
+
+def lean(sheets: Iterable[str], names: Names) -> str:
+    """The rules of `sheets` that pages with these `names` can use, as one sheet."""
+    rules = []
+    for sheet in sheets:
+        nodes = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
+        rules += _kept(nodes, names)
+    used, text = None, _text(rules)
+    while (now := set(USED.findall(text)) | names.words) != used:
+        used, text = now, _text(rules, now)  # a variable may be used by one that nobody uses
+    return "\n".join(rule for rule in text.split("\n") if _moves(rule, text))
+
+
+def _text(rules: list[Rule], used: set[str] | None = None) -> str:
+    return "\n".join(filter(None, (rule.text(used) for rule in rules)))
+
+
+def _moves(rule: str, text: str) -> bool:
+    """False for key frames that no animation names."""
+    found = re.match(r"@(?:-webkit-)?keyframes ([\w-]+)", rule)
+    return not found or bool(re.search(rf"animation[^;}}]*[ :]{re.escape(found[1])}\b", text))
+
+
+def _kept(nodes: Iterable[Node], names: Names) -> Iterator[Rule]:
+    for node in nodes:
+        if node.type == "qualified-rule":
+            selectors = [s for s in split(node.prelude) if possible(s, names)]
+            if selectors:
+                yield _rule(",".join(map(_small, selectors)), node, names)
+        elif node.type == "at-rule" and node.lower_at_keyword not in LEFT_OUT and node.content:
+            head = f"@{node.lower_at_keyword} {_small(node.prelude)}".strip()
+            if node.lower_at_keyword in WITHIN:
+                yield Rule(head, inside=list(_kept(_rule_list(node.content), names)))
+            elif "keyframes" in node.lower_at_keyword:
+                frames = _rule_list(node.content)
+                yield Rule(head, inside=[_rule(_small(f.prelude), f, names) for f in frames])
+            else:
+                yield _rule(head, node, names)
+
+
+def _rule(head: str, node: Node, names: Names) -> Rule:
+    rule = Rule(head)
+    for part in tinycss2.parse_blocks_contents(node.content, True, True):
+        if part.type == "declaration":
+            value = _small(part.value) + ("!important" if part.important else "")
+            rule.declarations.append((part.name, value))
+        elif part.type != "error":
+            rule.inside += _kept([part], names)
+    return rule
+
+
+def _rule_list(content: list[Node]) -> list[Node]:
+    return tinycss2.parse_rule_list(content, skip_comments=True, skip_whitespace=True)
+
+
+def _small(tokens: list[Node]) -> str:
+    """The text of `tokens`, with one space where there were many; strings stay as they are."""
+    parts = [" " if token.type == "whitespace" else token.serialize() for token in tokens]
+    return re.sub(r"/\*.*?\*/", "", "".join(parts), flags=re.DOTALL).strip()
+
+
+def split(tokens: list[Node]) -> list[list[Node]]:
+    """The selectors of a list, at its commas."""
+    parts = [[]]
+    for token in tokens:
+        if token == ",":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def possible(selector: list[Node], names: Names) -> bool:
+    """May an element of the pages be what `selector` says?"""
+    before = None
+    for token in selector:
+        if not _there(token, before, names):
+            return False
+        before = token
+    return True
+
+
+def _there(token: Node, before: Node | None, names: Names) -> bool:
+    if token.type == "function" and token.lower_name in ONE_OF:
+        return any(possible(part, names) for part in split(token.arguments))
+    if token.type == "[] block":
+        part = PART_OF_CLASS.match(tinycss2.serialize(token.content))
+        return not part or any(part[1] in name for name in names.names | names.words)
+    if token.type == "hash" or (token.type == "ident" and before == "."):
+        return token.value in names.names or token.value in names.words
+    if token.type == "ident" and before != ":":
+        return token.lower_value in names.tags or token.lower_value in names.words
+    return True
