@@ -1,6 +1,7 @@
 """What no picture may do: words that do not fit, things on one another."""
 
 from itertools import combinations, pairwise
+from math import dist
 
 from diagrams.kit.geometry import Box, Misdrawn
 
@@ -42,6 +43,8 @@ def _words(picture):
         for thing in picture.things:
             if inside is None and room.overlaps(thing) and not thing.holds(room):
                 yield f"“{room.name}” ({_sides(room)}) lies on “{thing.name}” ({_sides(thing)})"
+        if any(room.overlaps(mark) for mark in picture.marks):
+            yield f"“{room.name}” ({_sides(room)}) lies on a mark"
     for (one, _), (other, _) in combinations(picture.texts, 2):
         if one.overlaps(other):
             yield f"“{one.name}” and “{other.name}” overlap: {_sides(one)}, {_sides(other)}"
@@ -51,8 +54,10 @@ def _arrows(picture):
     for corners in picture.ways:
         pieces = list(pairwise(corners))
         for room, _ in picture.texts:
-            if any(room.crossed_by(*piece) for piece in pieces):
-                yield f"an arrow goes through the words “{room.name}”: {corners}"
+            if any(room.shrunk(-APART).crossed_by(*piece) for piece in pieces):
+                yield f"an arrow goes through, or too near to, the words “{room.name}”: {corners}"
+        if len(pieces) > 2 and any(dist(*piece) < 2 * APART for piece in pieces[1:-1]):
+            yield f"an arrow has a kink nobody can see the reason of: {corners}"
         for thing in picture.things:
             ends = (corners[0], corners[-1])
             within = any(thing.holds(Box(x, y, 0, 0)) for x, y in ends)

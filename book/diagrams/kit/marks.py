@@ -26,7 +26,9 @@ class Marks:
         look = {"stroke": PAPER, "stroke_width": 1.75, "stroke_linecap": "round"}
         for x0, y0, x1, y1 in strokes:
             self.add("things", drawsvg.Line(cx + x0, cy + y0, cx + x1, cy + y1, **look))
-        return Box(cx - 9, cy - 9, 18, 18, "mark")
+        mark = Box(cx - 9, cy - 9, 18, 18, "a mark")
+        self.marks.append(mark)
+        return mark
 
     def brace(self, x, y, w, *words, below=True) -> None:
         """A bracket along a span, its words at the open end's other side."""
@@ -49,9 +51,11 @@ class Marks:
         cx, cy, left = 14, y * UNIT + 10, 34
         rows = cy + LEADING * (len(texts) - 1)
         self.write(texts, (left, (cy + rows) / 2), "start", INK, True)
+        said_of = [lines(answer[0], self.language)[0] for answer in answers]
+        column = left + max([32, *(width(runs(word), self.language) for word in said_of)]) + 8
         for answer in answers:
-            rows = self._answer(rows + 34, left, *answer)
-        last = rows + 14
+            rows = self._answer(rows, left, column, *answer)
+        last = rows + 38
         if onward:
             last = rows + 40
             self.write(lines(onward, self.language), (left, rows + 34), "start", QUIET)
@@ -65,14 +69,15 @@ class Marks:
         self.add("things", drawsvg.Circle(cx, cy, DOT, fill=PAPER, stroke=INK, stroke_width=1.5))
         return (last - 6) / UNIT
 
-    def _answer(self, middle, left, answer, outcome, tone=None) -> float:
+    def _answer(self, above, left, column, answer, outcome, tone=None) -> float:
         """One answer: its word, an arrow, and what to do; returns the middle of its last line."""
-        word = self.write(lines(answer, self.language), (left, middle), "start", QUIET)
+        middle = above + 34
+        self.write(lines(answer, self.language), (left, middle), "start", QUIET)
         texts = lines(outcome, self.language)
         wide = max(width(runs(text), self.language) for text in texts)
         foot = middle + LEADING * (len(texts) - 1)
-        start = max(word.right + 8, left + 40)
-        box = Box(start + 26, middle - 14, wide + 20, foot - middle + 28, outcome)
+        start = round(column, 1)
+        box = Box(start + 26, middle - 14, wide + 20, foot - middle + 28, texts[0])
         self.things.append(box)
         look = {"rx": 6, "fill": GROUND, "stroke": LINE, "stroke_width": 1.5}
         if tone:

@@ -51,20 +51,20 @@ class Messages:
         dashes = {"stroke_dasharray": "5 4"} if dashed else {}
         self.add("lines", _line(trimmed, fill="none", stroke=tone, stroke_width=1.5, **dashes))
         if words:
-            self._beside(corners, words, side, share)
+            self._beside(corners, words, side, share, self.tone(rank if rank == "bad" else "quiet"))
 
-    def _beside(self, corners, words, side, share) -> None:
+    def _beside(self, corners, words, side, share, tone) -> None:
         """Write the words beside the longest piece of the arrow."""
         (x0, y0), (x1, y1) = max(pairwise(corners), key=lambda piece: dist(*piece))
         x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
         texts = [line for said in words for line in lines(said, self.language)]
         if side in SIDES or (not side and x0 == x1):
             away, align = SIDES[side or "right"]
-            self.write(texts, (x + away, y), align, self.tone("quiet"))
+            self.write(texts, (x + away, y), align, tone)
         else:
             height = 20 * (len(texts) - 1) / 2 + 13
             y += height if side == "below" else -height
-            self.write(texts, (x, y), "middle", self.tone("quiet"))
+            self.write(texts, (x, y), "middle", tone)
 
 
 def _towards(start, end, length) -> tuple[float, float]:

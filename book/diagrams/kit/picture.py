@@ -28,6 +28,7 @@ class Picture(Shapes, Marks, Messages):
         self.layers = {name: [] for name in LAYERS}
         self.things: list[Box] = []  # what nothing may cover
         self.texts: list[tuple[Box, Box | None]] = []  # words, and the thing they stand in
+        self.marks: list[Box] = []  # what no words may cover
         self.ways: list[list[tuple[float, float]]] = []  # the corners of each arrow
 
     def tone(self, of: int | str | None) -> str:

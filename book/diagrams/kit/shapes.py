@@ -106,14 +106,17 @@ class Shapes:
         self._fill(box, words, ink=INK if pale else ink_on(tone), padding=1)
         return box
 
-    def tensor(self, x, y, owners, texts=(), *, size=2, gap=0.2, down=False) -> Box:
-        """A row (or column) of square cells, each in the colour of the rank who made it."""
+    def tensor(self, x, y, owners, texts=(), *, size=2, gap=0.2, down=False, faint=()) -> Box:
+        """A row (or column) of square cells, each in the colour of the rank who made it.
+
+        faint: the owners whose cells are outlines only.
+        """
         pitch = size + gap
         cells = []
         for number, owner in enumerate(owners):
             dx, dy = (0, number * pitch) if down else (number * pitch, 0)
             said = texts[number : number + 1]
-            cells.append(self.block(owner, x + dx, y + dy, size, size, *said))
+            cells.append(self.block(owner, x + dx, y + dy, size, size, *said, faint=owner in faint))
         last = cells[-1]
         return Box(cells[0].x, cells[0].y, last.right - cells[0].x, last.bottom - cells[0].y)
 
@@ -135,7 +138,7 @@ class Shapes:
         middle = box.y + 16 if top else middle
         inside = Box(box.x + padding, box.y, box.w - 2 * padding, box.h, box.name)
         for number, texts in enumerate(said):
-            heavy = (len(said) > 1 and number == 0) if bold is None else bold
+            heavy = ((top or len(said) > 1) and number == 0) if bold is None else bold
             centre = middle + LEADING * (len(texts) - 1) / 2
             self.write(texts, (box.x + box.w / 2, centre), "middle", ink, heavy, inside)
             middle += LEADING * len(texts)
