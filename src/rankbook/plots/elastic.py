@@ -4,23 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from rankbook.plots.events import Gap, World, elastic_gaps, elastic_worlds, grouped
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import GROUND, INK, LINE, PAPER, QUIET, WIDTH, color, style, unit
 
-WIDTH = 5.4  # inches
-GAP = "#eceff2"  # the ground of the seconds without a step
+GAP = GROUND  # of the seconds without a step
 WORLDS = {1: 2, 2: 0, 3: 1, 4: 4, 6: 1}  # world size: the number of its colour, if not the same
-CONTROL: dict[str, Any] = {
-    "color": QUIET,
-    "lw": 5,
-    "alpha": 0.35,
-}
+CONTROL: dict[str, Any] = {"color": LINE, "lw": 5}
 RING: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none", "mew": 1.1}
 
 
@@ -39,12 +33,13 @@ def elastic_timeline(
     """
     events, faults = sorted(events, key=lambda e: e["time"]), sorted(faults)
     rows, worlds = list(dict.fromkeys(e["node"] for e in events)), elastic_worlds(events)
-    key = [f"{n}  {node}: {what}" for n, (_, node, what) in enumerate(faults, 1)]
+    told = [f"{n}  {node}: {what}" for n, (_, node, what) in enumerate(faults, 1)]
     with style():
-        figure, (lives, steps, losses, below) = _panels(len(rows), len(key))
+        figure, (lives, steps, losses, below) = _panels(len(rows), len(told))
         timed = [lives, steps] if control is not None else [lives, steps, losses]
         zero = events[0]["time"]
-        _list(below, key)
+        below.axis("off")
+        below.text(0, 1, "\n".join(told), transform=below.transAxes, va="top", linespacing=1.4)
         _lives(lives, events, rows, zero)
         _curve(steps, worlds, zero, "step")
         for gap in elastic_gaps(events):
@@ -56,30 +51,26 @@ def elastic_timeline(
         else:
             _on_control(losses, worlds, control)
         _name_times(timed, rows, events[-1]["time"] - zero)
-        losses.set_ylabel("loss")
-        figure.legend(handles=_legend(events, control is not None), loc="outside upper left",
-                      ncols=3 if control is not None else 4, fontsize=8.5, handlelength=1.3,
-                      columnspacing=1.2)  # fmt: skip
-        figure.align_ylabels()
+        unit(losses, "loss")
+        key(figure, _looks(events, control is not None))
     return figure
 
 
 def _panels(rows: int, words: int) -> tuple[Figure, Sequence[Axes]]:
     """A figure of lives, steps, losses, and room for the words of the faults."""
-    heights = [0.36 * rows + 0.25, 1.1, 1.2, 0.17 * -(-words // 2) + 0.01]
-    size = (WIDTH, sum(heights) + 1.0)
+    heights = [0.34 * rows + 0.3, 1.1, 1.2, 0.195 * words + 0.01]
+    size = (WIDTH, sum(heights) + 1.5)
     return plt.subplots(4, figsize=size, height_ratios=heights, layout="constrained")
 
 
-def _legend(events: Sequence[Mapping], controlled: bool) -> list[Artist]:
+def _looks(events: Sequence[Mapping], controlled: bool) -> dict[str, Any]:
     sizes = sorted({e["world_size"] for e in events})
-    handles: list[Artist] = []
-    handles += [Patch(color=_world_color(n), label=f"world size {n}") for n in sizes]
-    handles.append(Patch(color=GAP, label="no step"))
+    looks: dict[str, Any] = {f"world size {n}": _world_color(n) for n in sizes}
+    looks["no step"] = {"facecolor": GAP, "edgecolor": LINE, "lw": 0.8}
     if controlled:
-        handles.append(Line2D([], [], label="never interrupted", **CONTROL))
-        handles.append(Line2D([], [], label="done again", ls="", **(RING | {"mec": INK})))
-    return handles
+        looks["never interrupted"] = Line2D([], [], **CONTROL)
+        looks["done again"] = Line2D([], [], ls="", **(RING | {"mec": INK}))
+    return looks
 
 
 def _name_times(timed: Sequence[Axes], rows: list[str], seconds: float) -> None:
@@ -88,7 +79,7 @@ def _name_times(timed: Sequence[Axes], rows: list[str], seconds: float) -> None:
     lives.set(yticks=range(len(rows)), yticklabels=rows, ylim=(len(rows) - 0.4, -0.95))
     lives.tick_params(left=False, bottom=False)
     lives.spines[["left", "bottom"]].set_visible(False)
-    steps.set_ylabel("step")
+    unit(steps, "step")
     timed[-1].set_xlabel("seconds")
     for each in timed:
         each.set_xlim(0, seconds * 1.02)
@@ -104,7 +95,7 @@ def _mark_gap(timed: Sequence[Axes], gap: Gap, zero: float) -> None:
         each.axvspan(gap.start - zero, gap.end - zero, color=GAP, lw=0, zorder=0)
     middle = (gap.start + gap.end) / 2 - zero
     where = timed[1].get_xaxis_transform()
-    timed[1].text(middle, 0.03, f"{gap.seconds:.1f}", transform=where, ha="center", size=8)
+    timed[1].text(middle, 0.03, f"{gap.seconds:.1f}", transform=where, ha="center")
 
 
 def _lives(axes: Axes, events: Sequence[Mapping], rows: list[str], zero: float) -> None:
@@ -114,7 +105,7 @@ def _lives(axes: Axes, events: Sequence[Mapping], rows: list[str], zero: float) 
         local = sorted({e["rank"] for e in events if _same(e, first, "attempt", "node")})
         height = 0.62 / len(local)
         top = rows.index(first["node"]) - 0.31 + local.index(first["rank"]) * height
-        look = {"color": _world_color(first["world_size"]), "ec": "white", "lw": 0.6}
+        look = {"color": _world_color(first["world_size"]), "ec": PAPER, "lw": 0.6}
         axes.barh(top, end - start, left=start, height=height, align="edge", **look)
 
 
@@ -150,14 +141,5 @@ def _mark_fault(timed: Sequence[Axes], number: int, time: float, row: int) -> No
         each.axvline(time, color=QUIET, lw=0.8, ls=":", zorder=1)
     timed[0].plot([time, time], [-0.75, row], color=INK, lw=0.8)
     timed[0].plot(time, row, "v", ms=4, color=INK)
-    timed[0].text(time, -0.72, str(number), ha="center", va="center", size=8, color="white",
-                  bbox={"boxstyle": "circle,pad=0.15", "fc": INK, "ec": INK})  # fmt: skip
-
-
-def _list(axes: Axes, key: list[str]) -> None:
-    """The words of all faults, in two columns."""
-    axes.axis("off")
-    half = -(-len(key) // 2)
-    for left, words in ((0.0, key[:half]), (0.5, key[half:])):
-        axes.text(left, 1, "\n".join(words), transform=axes.transAxes, va="top", size=8.5,
-                  linespacing=1.4)  # fmt: skip
+    timed[0].text(time, -0.72, str(number), ha="center", va="center", color=PAPER,
+                  bbox={"boxstyle": "circle,pad=0.12", "fc": INK, "ec": INK})  # fmt: skip

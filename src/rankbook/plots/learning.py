@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from rankbook.plots.marks import name_ends
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.theme import INK, QUIET, WIDTH, color, style, unit
 
 LOOKS = (("-", 4.5, 0.35), ("--", 1.6, 1.0), ("-", 1.6, 1.0), (":", 1.8, 1.0))
 
@@ -29,17 +31,18 @@ def learning_curves(
     shown = math.exp if perplexity else float
     last = max(step for points in runs.values() for step, _ in points)
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 3.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 3.1), layout="constrained")
         for number, (name, points) in enumerate(runs.items()):
             dashes, width, alpha = LOOKS[number % len(LOOKS)]
             steps, losses = zip(*points, strict=True)
             look = {"ls": dashes, "lw": width, "alpha": alpha, "color": color(number)}
             axes.plot(steps, [shown(loss) for loss in losses], "o", ms=4, label=name, **look)
         for name, loss in lines.items():
-            axes.axhline(shown(loss), color=QUIET, lw=1, ls="--")
+            axes.axhline(shown(loss), color=QUIET, lw=1, ls="--", zorder=1)
             number = f"{shown(loss):,.0f}" if perplexity else f"{loss:.2f}"
             axes.text(last * 0.01, shown(loss), f"{name}: {number}", va="bottom", color=INK)
-        axes.set(xlabel="optimizer step", ylabel="perplexity" if perplexity else "loss")
+        axes.set_xlabel("optimizer step")
+        unit(axes, "perplexity" if perplexity else "loss")
         if perplexity:
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=range(1, 10)))
@@ -49,9 +52,18 @@ def learning_curves(
             axes.set_ylim(0, None)
         axes.set_xlim(0, last * 1.02)
         axes.grid(axis="y")
-        figure.legend(loc="outside upper center", ncols=min(3, len(runs)))
+        _name(axes, {name: shown(points[-1][1]) for name, points in runs.items()})
     plt.close(figure)  # it is what the cell returns; left open, it would be shown twice
     return figure
+
+
+def _name(axes: Axes, ends: Mapping[str, float]) -> None:
+    """The runs' names where their curves end; the name of an only one above its middle."""
+    if len(ends) > 1:
+        name_ends(axes, [(end, name, color(i)) for i, (name, end) in enumerate(ends.items())])
+        return
+    points = axes.lines[0].get_xydata()
+    axes.annotate(*ends, points[len(points) // 2], (6, 6), textcoords="offset points", color=INK)
 
 
 def recipe_table(results: Iterable[Mapping]) -> Table:

@@ -7,21 +7,24 @@ from textwrap import shorten
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import COLORS, INK, ink_on, style
+from rankbook.plots.theme import BAD, COLORS, GOOD, INK, LINE, PAPER, WIDTH, ink_on, style
 
 # from light to dark also in grey; the words tell them apart without any of it
 GROUND = {
-    "right": "#cfe3d3",
-    "cannot run": "#ffffff",
-    "raises": COLORS[1],
-    "SILENTLY WRONG": COLORS[3],
+    "right": to_rgba(GOOD, 0.25),
+    "cannot run": to_rgba(PAPER),
+    "raises": to_rgba(COLORS[1]),
+    "SILENTLY WRONG": to_rgba(BAD),
 }
+ON_GROUND = {"raises": ink_on(COLORS[1]), "SILENTLY WRONG": ink_on(BAD)}
 VISIBLE = 1e-3  # a smaller error of the gradient is not worth a percentage
 ALIKE = 0.01  # an error that differs by less between two versions of torch has not changed
-# two lines, so that the figure is narrow enough to be read on a page
+MOST = 4  # schedules beside each other; the others stand below
+ROW = 0.56  # inches: three lines of words
 BROKEN = {"interleaved1f1b": "interleaved\n1f1b", "interleavedzb": "interleaved\nzb"}
 
 
@@ -36,27 +39,34 @@ def wrapping_table(outcomes: Iterable) -> Figure:
     found = [outcome if isinstance(outcome, Mapping) else vars(outcome) for outcome in outcomes]
     if not found:
         raise ValueError("wrapping_table: no outcomes; give it what try_wrapping returned")
-    schedules, wrappings, counts = (
-        list(dict.fromkeys(outcome[key] for outcome in found))
-        for key in ("schedule", "wrapping", "microbatches")
+    schedules, wrappings = (
+        list(dict.fromkeys(outcome[key] for outcome in found)) for key in ("schedule", "wrapping")
     )
-    height = 0.47 if len(counts) > 1 else 0.4
+    blocks = [schedules[i : i + MOST] for i in range(0, len(schedules), MOST)]
+    height = len(blocks) * (ROW * len(wrappings) + 0.45)
     with style():
-        size = 1.3 + 0.79 * len(schedules), 0.6 + height * len(wrappings)
-        figure, axes = plt.subplots(figsize=size, layout="constrained")
-        axes.set(xlim=(0, len(schedules)), ylim=(len(wrappings), 0))
-        names = [BROKEN.get(name, name) for name in schedules]
-        axes.set_xticks([i + 0.5 for i in range(len(schedules))], names)
-        lines = [re.sub(r" (?=each|after|find|static)", "\n", name) for name in wrappings]
-        axes.set_yticks([i + 0.5 for i in range(len(wrappings))], lines)
-        axes.tick_params(length=0, labelsize=8)
-        axes.xaxis.tick_top()
-        axes.spines[:].set_visible(False)
-        for y, wrapping in enumerate(wrappings):
-            for x, schedule in enumerate(schedules):
-                asked = {"schedule": schedule, "wrapping": wrapping}
-                _cell(axes, x, y, [o for o in found if asked.items() <= o.items()])
+        figure, panels = plt.subplots(
+            len(blocks), figsize=(WIDTH, height), squeeze=False, layout="constrained"
+        )
+        for axes, block in zip(panels[:, 0], blocks, strict=True):
+            _name(axes, block, wrappings)
+            for y, wrapping in enumerate(wrappings):
+                for x, schedule in enumerate(block):
+                    asked = {"schedule": schedule, "wrapping": wrapping}
+                    _cell(axes, x, y, [o for o in found if asked.items() <= o.items()])
     return figure
+
+
+def _name(axes: Axes, schedules: list[str], wrappings: list[str]) -> None:
+    """The names of columns and rows, broken where they would need too much room."""
+    axes.set(xlim=(0, len(schedules)), ylim=(len(wrappings), 0))
+    names = [BROKEN.get(name, name) for name in schedules]
+    axes.set_xticks([i + 0.5 for i in range(len(schedules))], names)
+    lines = [re.sub(r" (?=each|after|find|static)", "\n", name) for name in wrappings]
+    axes.set_yticks([i + 0.5 for i in range(len(wrappings))], lines, multialignment="right")
+    axes.tick_params(length=0)
+    axes.xaxis.tick_top()
+    axes.spines[:].set_visible(False)
 
 
 def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
@@ -64,15 +74,14 @@ def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
     parts = [list(group) for _, group in groupby(outcomes, key=_kind)]
     top = y + 0.04
     for part in parts:
-        height = 0.92 * len(part) / len(outcomes)
-        ground = GROUND[part[0]["verdict"]]
-        edge = {"edgecolor": INK, "lw": 0.4}
-        box = plt.Rectangle((x + 0.02, top), 0.96, height, facecolor=ground, **edge)
+        height, verdict = 0.92 * len(part) / len(outcomes), part[0]["verdict"]
+        edge = {"edgecolor": LINE if verdict == "cannot run" else PAPER, "lw": 0.8}
+        box = plt.Rectangle((x + 0.02, top), 0.96, height, facecolor=GROUND[verdict], **edge)
         axes.add_patch(box)
         counts = ", ".join(str(outcome["microbatches"]) for outcome in part)
         words = f"{counts}: {_short(part)}" if len(parts) > 1 else _long(part)
-        center = {"ha": "center", "va": "center", "color": ink_on(ground)}
-        axes.text(x + 0.5, top + height / 2, words, size=6.5 if len(parts) > 1 else 7.5, **center)
+        center = {"ha": "center", "va": "center", "color": ON_GROUND.get(verdict, INK)}
+        axes.text(x + 0.5, top + height / 2, words, linespacing=1.1, **center)
         top += height
 
 

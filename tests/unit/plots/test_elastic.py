@@ -59,7 +59,7 @@ def test_the_timeline_shows_lives_steps_losses_and_faults():
     assert sorted(bars) == [(0.0, 3.0), *[(5.0, 3.0)] * 3, (15.0, 4.0)]
     assert [label.get_text() for label in lives.get_yticklabels()] == ["a", "b"]
     assert words(lives) == ["1", "2"] and words(steps) == ["3.0", "8.0"]
-    assert words(below) == ["1  b: joins", "2  b: killed"]
+    assert words(below) == ["1  b: joins\n2  b: killed"]
     drawn = [list(line.get_ydata()) for line in steps.lines if line.get_marker() == "o"]
     assert drawn == [[1, 2, 3], [4, 5, 6], [5, 6, 7, 8]]
     first = next(line for line in losses.lines if line.get_marker() == "o")

@@ -9,6 +9,7 @@ from rankbook.plots.learning import learning_curves, recipe_table
 RUNS = {"4 ranks": [(10, 7.0), (20, 6.5)], "one process": [(10, 7.0), (20, 6.5)]}
 
 
+@pytest.mark.given(f"unigram: {math.exp(6.8):,.0f}")
 def test_curves_are_perplexities():
     figure = learning_curves(RUNS, {"unigram": 6.8})
     (axes,) = figure.axes
@@ -16,19 +17,21 @@ def test_curves_are_perplexities():
     for name in RUNS:
         assert drawn[name].get_xdata().tolist() == [10, 20]
         assert drawn[name].get_ydata() == pytest.approx([math.exp(7.0), math.exp(6.5)])
-    assert axes.get_yscale() == "log" and axes.get_ylabel() == "perplexity"
-    assert [text.get_text() for text in axes.texts] == [f"unigram: {math.exp(6.8):,.0f}"]
+    assert axes.get_yscale() == "log" and axes.get_title("left") == "perplexity"
+    words = [text.get_text() for text in axes.texts]
+    assert words == [f"unigram: {math.exp(6.8):,.0f}", *RUNS]
     wide, thin = (drawn[name].get_linewidth() for name in RUNS)
     assert wide > thin  # both are seen where they are one
 
 
+@pytest.mark.given("then", "knows nothing: 10.27")
 def test_losses_are_drawn_as_they_are():
     (axes,) = learning_curves(
         {"then": [(10, 43.0), (20, 12.0)]}, {"knows nothing": 10.27}, False
     ).axes
     assert axes.lines[0].get_ydata().tolist() == [43, 12]
-    assert axes.get_yscale() == "linear" and axes.get_ylabel() == "loss"
-    assert [text.get_text() for text in axes.texts] == ["knows nothing: 10.27"]
+    assert axes.get_yscale() == "linear" and axes.get_title("left") == "loss"
+    assert [text.get_text() for text in axes.texts] == ["knows nothing: 10.27", "then"]
 
 
 @pytest.mark.parametrize("runs", [{}, {"empty": []}])

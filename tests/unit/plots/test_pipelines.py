@@ -4,10 +4,11 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_rgb
 
 from rankbook import plots
-from rankbook.plots.pipelines import GROUND
+from rankbook.plots.pipelines import GROUND, MOST
+from rankbook.plots.theme import PAPER
 from tests.unit.plots.drawn import texts_outside
 
 
@@ -49,7 +50,7 @@ def test_wrapping_table(form):
         "WRONG\n40%",
         "raises\nin step 1",
     ]
-    colors = [to_hex(patch.get_facecolor()) for patch in axes.patches]
+    colors = [patch.get_facecolor() for patch in axes.patches]
     assert colors == [GROUND[o.verdict] for o in FOUND]
     assert texts_outside(figure) == []
 
@@ -79,20 +80,24 @@ def test_every_word_of_the_recorded_matrix_lies_in_its_box():
     (rows,) = (r["rows"] for r in plots.recorded("wrappings") if "2.13" in r["libraries"]["torch"])
     figure = plots.wrapping_table(rows)
     figure.canvas.draw()
-    (axes,) = figure.axes
-    assert len(axes.texts) == len(axes.patches) > 49  # some cells are cut
-    for text, box in zip(axes.texts, axes.patches, strict=True):
+    texts = [text for axes in figure.axes for text in axes.texts]
+    boxes = [box for axes in figure.axes for box in axes.patches]
+    assert len(texts) == len(boxes) > 49  # some cells are cut
+    for text, box in zip(texts, boxes, strict=True):
         words, around = text.get_window_extent(), box.get_window_extent()
         assert around.x0 < words.x0 and words.x1 < around.x1, text.get_text()
         assert around.y0 < words.y0 and words.y1 < around.y1, text.get_text()
-    assert figure.get_size_inches()[0] < 7  # as wide as a page can show it
+    columns = [len(axes.get_xticks()) for axes in figure.axes]
+    assert columns == [MOST, 3]  # below each other, where a page is too narrow for all
 
 
 def test_the_grounds_differ_in_grey():
+    paper = to_rgb(PAPER)
     grey = [
-        sum(w * int(ground[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5)))
-        for ground in GROUND.values()
-    ]
+        255 * sum(w * (alpha * of + (1 - alpha) * under) for w, of, under
+                  in zip((0.3, 0.59, 0.11), ground, paper, strict=True))
+        for *ground, alpha in GROUND.values()
+    ]  # fmt: skip
     ordered = sorted(grey)
     assert all(b - a > 25 for a, b in pairwise(ordered)), grey
 
