@@ -54,8 +54,8 @@ QUESTIONS = (
         (
             say("the model", "模型"),
             say(
-                "more ranks won't help:\n21 pipelines, 32 FSDP",
-                "加 rank 没有用：\n21 流水线，32 FSDP",
+                "more ranks won't help:\n21 pipelines, 38 FSDP",
+                "加 rank 没有用：\n21 流水线，38 FSDP",
             ),
         ),
         (say("one machine", "一台机器"), say("16 Several nodes", "16 多个节点")),
