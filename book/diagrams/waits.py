@@ -8,7 +8,7 @@ WAITS = (  # height, name, who waits for what, how long by default
         7,
         say("noticed", "被发现"),
         say("by a collective, the watchdog,\nor an agent", "被集合通信、watchdog，\n或者 agent"),
-        say("0 s to 11 min", "0 秒到 11 分钟"),
+        say("at once, or minutes", "立刻，或几分钟"),
     ),
     (
         6,
