@@ -199,7 +199,8 @@ const Moving = (() => {
 
     function change(key, value) {
       stop();
-      now = state(name, {...now.settings, [key]: value, ...(spec.start ? {} : {frame: now.frame})});
+      const {keep} = spec.settings.find((setting) => setting.key === key);  // the frame, whatever is set
+      now = state(name, {...now.settings, [key]: value, ...(spec.start && !keep ? {} : {frame: now.frame})});
       spec.now = now;
       offer();
       marks();
@@ -263,7 +264,7 @@ const Moving = (() => {
     function makePlayer() {
       const toggle = button("play", t, play);
       const slider = make("input", {type: "range", name: "frame", min: 0, step: 1, "aria-label": t("moment"),
-        oninput: () => { stop(); go(+slider.value); }});
+        oninput: () => { const to = +slider.value; stop(); go(to); }});
       const element = make("div", {class: "moving-player", role: "group", "aria-label": t("moment")},
         button("back", t, () => step(-1)), toggle, button("on", t, () => step(1)), slider);
       return {element, show() {

@@ -1,7 +1,7 @@
 /* The pipeline explorer: the schedules of torch, run by a clock that costs no time.
 
    As rankbook.parallel's simulate(PipelinePlan(...), Durations(...)), whose lists come from torch
-   itself; here the lists are made anew. A test compares both. The unit is a rank's forward pass. */
+   itself; here the lists are made anew. A test compares both. The unit, F, is a rank's forward pass. */
 "use strict";
 
 (() => {
@@ -251,7 +251,10 @@
       paths[kind] += box(x + inset, at + inset, wide - gap - 2 * inset, high - 2 * inset);
       if (wide > 7 + 8 * String(mb).length) numbers.push([x + (wide - gap) / 2, at + high / 2 + 4.5, mb, ON[kind]]);
     }
-    for (const kind of kinds) Moving.add(svg, "path", {d: paths[kind], ...LOOK[kind]});
+    const thin = Math.min(1.25, 0.09 * scale);  // the outline of a narrow box must not fill it
+    for (const kind of kinds) {
+      Moving.add(svg, "path", {d: paths[kind], ...LOOK[kind], ...(kind === "W" ? {"stroke-width": thin} : {})});
+    }
     for (const [x, at, mb, fill] of numbers) Moving.text(svg, x, at, mb, {anchor: "middle", fill});
     ends(svg, result, values, t, {left, scale, top, bottom, width});
     Moving.size(svg, width, bottom + 46);
@@ -277,20 +280,20 @@
           + "empty is the bubble. Lines mark where the step ends, and where GPipe's would. Beside each row: how many "
           + "microbatches' activations the rank holds at most.",
         schedule: "Schedule", ranks: "Ranks", microbatches: "Microbatches", ratio: "Backward", message: "Message",
-        "message.is": "{} × forward", "ratio.is": "{} × forward",
+        "message.is": "{} F", "ratio.is": "{} F",
         "schedule.gpipe": "GPipe", "schedule.1f1b": "1F1B", "schedule.interleaved1f1b": "Interleaved 1F1B",
         "schedule.loopedbfs": "Looped BFS", "schedule.interleavedzb": "Interleaved zero bubble",
         "schedule.zbv": "ZB-V", "schedule.dualpipev": "DualPipeV",
-        "key.F": "forward", "key.B": "backward", "key.I": "backward, input", "key.W": "backward, weights",
-        rank: "rank {}", holds: "activations", end: "ends at {}", "end.gpipe": "GPipe: {}",
-        bubble: "bubble {} %", formula: "by the formula {} %", step: "step {} forward passes", most: "activations: at most {}",
+        "key.F": "forward (F)", "key.B": "backward", "key.I": "backward, input", "key.W": "backward, weights",
+        rank: "rank {}", holds: "activations", end: "ends at {} F", "end.gpipe": "GPipe: {} F",
+        bubble: "bubble {} %", formula: "by the formula {} %", step: "step {} F", most: "activations: at most {}",
         "said.gpipe": "All forward passes, then all backward passes: every rank holds the activations of all microbatches.",
         "said.1f1b": "Forward and backward passes in turn: as much bubble as GPipe, far fewer activations.",
         "said.interleaved1f1b": "Two stages a rank: the pipeline fills in half the time, and pays with messages.",
         "said.loopedbfs": "Two stages a rank, all microbatches through one before the next: GPipe, filled in half the time.",
         "said.interleavedzb": "Nobody waits for gradients of weights, so they can fill gaps.",
-        "said.zbv": "Down and up again: rank 0 has the first stage and the last. No bubble, if the forward and both halves "
-          + "of the backward take equally long.",
+        "said.zbv": "Down and up again: rank 0 has the first stage and the last. Once begun, no rank waits, if the forward "
+          + "and both halves of the backward take equally long, and messages no time.",
         "said.dualpipev": "A V as well; in the middle, a forward and a backward pass are one, and send only when both are done.",
         "changed.least": "It needs at least {} microbatches.",
         "changed.rounds": "It needs equal rounds: {} microbatches.",
@@ -299,19 +302,19 @@
         alt: "时间线：每个 rank 一行，每个 microbatch 的每次前向和反向各是一个方框，空着的就是气泡。竖线标出这一步何时结束，"
           + "以及换成 GPipe 何时结束。每行右边是该 rank 最多同时持有几个 microbatch 的激活值。",
         schedule: "调度", ranks: "rank 数", microbatches: "microbatch 数", ratio: "反向", message: "消息",
-        "message.is": "{} × 前向", "ratio.is": "{} × 前向",
+        "message.is": "{} F", "ratio.is": "{} F",
         "schedule.gpipe": "GPipe", "schedule.1f1b": "1F1B", "schedule.interleaved1f1b": "Interleaved 1F1B",
         "schedule.loopedbfs": "Looped BFS", "schedule.interleavedzb": "Interleaved zero bubble",
         "schedule.zbv": "ZB-V", "schedule.dualpipev": "DualPipeV",
-        "key.F": "前向", "key.B": "反向", "key.I": "反向：输入", "key.W": "反向：权重",
-        rank: "rank {}", holds: "激活值", end: "{} 结束", "end.gpipe": "GPipe：{}",
-        bubble: "气泡 {}%", formula: "按公式 {}%", step: "一步用时 {} 次前向", most: "激活值最多 {} 份",
+        "key.F": "前向 (F)", "key.B": "反向", "key.I": "反向：输入", "key.W": "反向：权重",
+        rank: "rank {}", holds: "激活值", end: "{} F 结束", "end.gpipe": "GPipe：{} F",
+        bubble: "气泡 {}%", formula: "按公式 {}%", step: "一步用时 {} F", most: "激活值最多 {} 份",
         "said.gpipe": "先做完全部前向，再做全部反向：每个 rank 都要存下所有 microbatch 的激活值。",
         "said.1f1b": "前向、反向交替进行：气泡和 GPipe 一样大，要存的激活值却少得多。",
         "said.interleaved1f1b": "每个 rank 两个 stage：填满流水线的时间减半，代价是消息更多。",
         "said.loopedbfs": "每个 rank 两个 stage，所有 microbatch 过完一个再过下一个：填得快一倍的 GPipe。",
         "said.interleavedzb": "没有人等权重的梯度，正好用它来填空档。",
-        "said.zbv": "先向下再折回来：rank 0 同时持有第一个和最后一个 stage。前向和反向的两半用时相同时，气泡为零。",
+        "said.zbv": "先向下再折回来：rank 0 同时持有第一个和最后一个 stage。若前向和反向的两半用时相同，消息不花时间，那么每个 rank 一旦开工就不再等待。",
         "said.dualpipev": "同样是 V 形；中段把一次前向和一次反向合成一个动作，两者都完成才发送。",
         "changed.least": "它至少需要 {} 个 microbatch。",
         "changed.rounds": "它要求各轮一样大：{} 个 microbatch。",
