@@ -37,6 +37,17 @@ class Gap:
         return self.end - self.start
 
 
+@dataclass(frozen=True)
+class Life:
+    """Of one worker process, as far as its events tell."""
+
+    node: str
+    rank: int
+    start: float
+    end: float
+    killed: bool  # it ended without a word
+
+
 def grouped(events: Iterable[Mapping], *names: str) -> list[list[Mapping]]:
     """The events that agree in the fields `names`, by the time of their first."""
     groups = {}
@@ -69,6 +80,24 @@ def elastic_gaps(events: Iterable[Mapping]) -> list[Gap]:
     for old, new in pairwise(elastic_worlds(events)):
         (end, last, _), (start, first, _) = old.steps[-1], new.steps[0]
         found.append(Gap(end, start, old.size, new.size, max(0, last + 1 - first)))
+    return found
+
+
+def elastic_lives(
+    events: Iterable[Mapping], faults: Iterable[tuple[float, str, str]] = ()
+) -> list[Life]:
+    """The life of every worker, by its start: from its first event to its last.
+
+    A worker whose last word is that it started, or did a step, was killed: it lived until the next
+    fault. faults: (time, node, what happened).
+    """
+    struck, found = sorted(time for time, _, _ in faults), []
+    for own in grouped(events, "attempt", "pid"):
+        first, last = own[0], own[-1]
+        end, killed = last["time"], last["event"] in ("start", "step")
+        if killed:
+            end = next((time for time in struck if time >= end), end)
+        found.append(Life(first["node"], first["rank"], first["time"], end, killed))
     return found
 
 
