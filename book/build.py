@@ -8,13 +8,14 @@ shown with its cell and traceback.
 import argparse
 import fcntl
 import os
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import yaml
 from fingerprint import OUT, ROOT, Keys, page_key
 from pages import LANGUAGES, SITE, build_pages, configuration, plain
+from site_root import around
 
 
 def main() -> int:
@@ -36,7 +37,7 @@ def main() -> int:
             print(f"{LANGUAGES[language]}: up to date")
         if stale and not build(stale):
             return 1
-        shutil.copy(ROOT / "book" / "root.html", SITE / "index.html")
+        around(SITE, yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["html"]["baseurl"])
     print(f"Open {SITE / 'index.html'} in a browser, or run: make serve")
     return 0
 

@@ -1,9 +1,4 @@
-"""When a page is ready to be looked at, as conditions in the browser."""
+"""When a page is ready to be looked at, as a condition in the browser."""
 
-DIAGRAMS_DRAWN = """() => [...document.querySelectorAll('.highlight-mermaid')]
-    .every((box) => box.classList.contains('drawn'))"""
-# Loaded, diagrams and formulas drawn, fonts there: nothing moves any more.
-SETTLED = f"""() => document.readyState === 'complete' && ({DIAGRAMS_DRAWN})()
-    && [...document.querySelectorAll('article .math')].every(
-        (formula) => formula.querySelector('mjx-container'))
-    && document.fonts.status === 'loaded'"""
+# Loaded, fonts there: nothing moves any more. Pictures and formulas are part of the page.
+SETTLED = """() => document.readyState === 'complete' && document.fonts.status === 'loaded'"""

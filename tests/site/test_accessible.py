@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.site.drawn import DIAGRAMS_DRAWN
+from tests.site.drawn import SETTLED
 
 pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
 # What is fine need not be told.
@@ -57,7 +57,7 @@ def test_accessible(visit, english, chinese, address, language, scheme):
     violations = []
     for path in [*(english if language == "en" else chinese), f"{language}/search.html"]:
         page.goto(address + path)
-        page.wait_for_function(DIAGRAMS_DRAWN)
+        page.wait_for_function(SETTLED)
         faint = page.evaluate(FAINT_CODE)
         if faint:
             violations.append(f"{path}: code with a contrast below 4.5: {faint}")

@@ -5,8 +5,11 @@ import re
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from bookext import redirects
 from bs4 import BeautifulSoup
+
+from tests.site.conftest import ROOT
 
 pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
 LANGUAGES = {"en": "en", "zh": "zh-CN"}
@@ -100,9 +103,35 @@ def test_style_sheets_load_nothing_from_elsewhere(site):
 def test_language_is_declared(soups, text_pages):
     for page in text_pages:
         assert soups[page].html["lang"] == LANGUAGES[page.split("/")[0]], page
-        alternates = soups[page].find_all("link", rel="alternate", hreflang=True)
-        tags = [alternate["hreflang"] for alternate in alternates]
-        assert sorted(tags) == ["en", "x-default", "zh-CN"], page
+
+
+def test_only_a_book_with_an_address_says_where_it_stands(soups, text_pages):
+    """A search engine wants absolute addresses: `html.baseurl` in _config.yml, or none."""
+    base = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["html"]["baseurl"]
+    for page in text_pages:
+        links = soups[page].head.select("link[rel=alternate][hreflang], link[rel=canonical]")
+        tags = sorted(link.get("hreflang", "canonical") for link in links)
+        assert tags == (["canonical", "en", "x-default", "zh-CN"] if base else []), page
+        assert all(link["href"].startswith(base) for link in links), page
+        if base:
+            assert base + page in [link["href"] for link in links]
+
+
+def test_every_page_has_a_title_and_says_what_it_is_about(soups, text_pages):
+    said = {}
+    for page in text_pages:
+        (about,) = soups[page].head.select("meta[name=description]")
+        assert 10 <= len(about["content"]) <= 400, f"{page}: {about['content']}"
+        assert bool(CJK.search(about["content"])) == page.startswith("zh/"), page
+        said.setdefault(about["content"], []).append(page)
+        assert soups[page].title.text.strip(), page
+    assert not [pages for pages in said.values() if len(pages) > 1]
+
+
+def test_images_have_a_size_before_they_are_there(soups, text_pages):
+    for page in text_pages:
+        for image in soups[page].find_all("img"):
+            assert image.get("width") and image.get("height"), f"{page}: {image['src'][:80]}"
 
 
 def test_switch_leads_to_the_twin(site, soups, text_pages):
@@ -137,8 +166,6 @@ def test_chinese_pages_have_chinese_words_around_them(soups, chinese):
                 )
                 if not known and not CJK.search(text):
                     left.add(f"{page}: {text!r}")
-    # Said by a library under the name that its script then replaces (book.js).
-    left = {entry for entry in left if "Toggle hidden content" not in entry}
     assert not left, "\n".join(sorted(left))
 
 
@@ -159,16 +186,17 @@ def test_markup_is_rendered(soups, text_pages):
     assert not left, "\n".join(left)
 
 
-def test_images_and_diagrams_are_described(soups, text_pages):
+def test_images_and_pictures_are_described(soups, text_pages):
     images = [(page, image) for page in text_pages for image in soups[page].find_all("img")]
     assert images
     for page, image in images:
         alt = image.get("alt", "")
         assert alt and not alt.endswith((".png", ".svg")), f"{page}: {image['src']}: {alt!r}"
-    diagrams = [(page, d) for page in text_pages for d in soups[page].select(".highlight-mermaid")]
-    assert diagrams
-    for page, diagram in diagrams:
-        assert "accTitle:" in diagram.text and "accDescr:" in diagram.text, page
+    pictures = [(page, svg) for page in text_pages for svg in soups[page].select("svg[role=img]")]
+    assert pictures
+    for page, picture in pictures:
+        assert picture["aria-label"].strip(), page
+    assert not [page for page in text_pages if soups[page].select(".highlight-mermaid")]
 
 
 def test_chapters_say_what_they_were_verified_with(soups, chapters):

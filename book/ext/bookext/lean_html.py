@@ -11,6 +11,7 @@ from urllib.parse import unquote
 KEPT = re.compile(
     r"(<(pre|textarea|script|style|svg)\b.*?</\2>)", re.DOTALL
 )  # white space in them is meant
+VOID = re.compile(r"<((?:meta|link|img|br|hr|input)\b[^>]*?)\s*/>")
 INDENTED = re.compile(r"[ \t]*\n\s*")
 COMMENT = re.compile(r"<!--(?!\[if).*?-->", re.DOTALL)
 VIEWPORT = re.compile(r'\s*<meta (?:content="[^"]*" )?name="viewport"[^>]*>')
@@ -46,13 +47,15 @@ def lean(text: str, page: Path, plain: set[str]) -> str:
     first, *_ = VIEWPORT.findall(text) or [""]
     text = VIEWPORT.sub("", text).replace("</title>", "</title>" + first.strip(), 1)
     text = text.replace('data-theme="auto"', 'data-theme="light"', 1)  # until the script knows
+    text = text.replace('class="bd-main" role="main"', 'class="bd-main"', 1)  # <main> says it
     text = NOTHING.sub("", text)
-    text = SPAN.sub(lambda span: span[2] if span[1] in plain else span[0], text)
+    for _ in range(2):  # a word of a name is in two of them
+        text = SPAN.sub(lambda span: span[2] if span[1] in plain else span[0], text)
     text = SUMMARY.sub(lambda summary: _phrases(summary[0]), text)
     text = IMAGE.sub(lambda image: sized(image[0], page), text)
     parts = KEPT.split(text)  # between, kept, its tag, between, …
     for number in range(0, len(parts), 3):
-        parts[number] = INDENTED.sub("\n", COMMENT.sub("", parts[number]))
+        parts[number] = VOID.sub(r"<\1>", INDENTED.sub("\n", COMMENT.sub("", parts[number])))
     del parts[2::3]
     return "".join(parts).strip() + "\n"
 

@@ -1,5 +1,7 @@
 """Old addresses: a small page at each of them leads to where the page is now.
 
+One more, ``index.html``, leads to the front page.
+
 With scripts the place on the page (``#at-2-1``) comes along; without, a link and a refresh do. The
 pages are written beside Sphinx's own: no search finds them.
 """
@@ -34,7 +36,7 @@ def write(app, error):
         return
     language, site = app.config.html_context["lang"], Path(app.outdir)
     moved = words_of(language)["moved"]
-    for old, new in addresses(language).items():
+    for old, new in {**addresses(language), "index": app.config.root_doc}.items():
         if new not in app.env.all_docs:
             continue  # not in this book: the test of the whole one tells
         page = site / f"{old}.html"

@@ -1,0 +1,120 @@
+"""Pages made lean: what goes, what must stay, and what formulas become."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from bookext import addresses, formulas, lean_css, lean_html
+
+PAGE = '<main id="here"><p class="a b">x</p><a href="#here" class=\'c\'>y</a></main>'
+SCRIPT = "element.classList.add('made'); const never = 1; button.dataset.now = `later gone`;"
+
+
+def kept(sheet: str) -> str:
+    names = lean_css.Names()
+    names.add_page(PAGE)
+    names.add_script(SCRIPT)
+    return lean_css.lean([sheet], names)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "p.a", ".c:hover", "#here", "a[href]", "main > p::before", "html body", "*", ".made .later",
+        "p:not(.nowhere)", ":is(.nowhere, .a)", '[class*="b"]', "main:has(> p)", "a:focus-visible",
+    ],
+)  # fmt: skip
+def test_a_rule_stays_that_an_element_may_use(selector):
+    assert kept(f"{selector} {{ color: red }}") == f"{selector}{{color:red}}"
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["p.nowhere", "video", "#gone-not", ".a .never", ":is(.nowhere, video) p", '[class*="zz"]'],
+)
+def test_a_rule_goes_that_none_can_use(selector):
+    assert kept(f"{selector} {{ color: red }}") == ""
+
+
+def test_of_a_list_only_the_selectors_that_can_be():
+    assert kept(".a, .nowhere, video { margin: 0 }") == ".a{margin:0}"
+
+
+def test_groups_variables_and_key_frames_go_with_what_used_them():
+    sheet = """
+    :root { --one: 1px; --two: var(--three); --three: 3px }
+    @media print { .a { margin: var(--one) } .nowhere { color: blue } }
+    @media print { .nowhere { color: blue } }
+    @font-face { font-family: X; src: url(x.woff2) }
+    @keyframes stays { from { top: 0 } to { top: 1px } }
+    @keyframes goes { from { top: 0 } }
+    .b { animation: stays 1s; content: "  }  "; background: url("a b.svg") !important }
+    """
+    text = kept(sheet)
+    assert text == (
+        ":root{--one:1px}\n@media print{.a{margin:var(--one)}}\n"
+        "@keyframes stays{from{top:0}to{top:1px}}\n"
+        '.b{animation:stays 1s;content:"  }  ";background:url("a b.svg")!important}'
+    )
+
+
+PYGMENTS = """
+html[data-theme="light"] .highlight { background: #fff; color: #333 }
+html[data-theme="light"] .highlight .n { color: #333 } /* Name */
+html[data-theme="light"] .highlight .k { color: #00f } /* Keyword */
+html[data-theme="dark"] .highlight { background: #222; color: #eee }
+html[data-theme="dark"] .highlight .n { color: #eee } /* Name */
+html[data-theme="dark"] .highlight .k { color: #eee } /* Keyword */
+"""
+
+
+def test_spans_that_colour_nothing_go(tmp_path):
+    plain = lean_html.plain_classes(PYGMENTS)
+    assert "n" in plain and "k" not in plain
+    code = '<pre><span></span><span class="k">if</span> <span class="n">a</span>:\n    b\n</pre>'
+    text = '<title>t</title>\n\n   <p>  <em><span class="n"><span class="pre">c</span></span></em>'
+    lean = lean_html.lean(text + code, tmp_path / "x.html", plain)
+    assert lean == (
+        '<title>t</title>\n<p>  <em>c</em><pre><span class="k">if</span> a:\n    b\n</pre>\n'
+    )
+
+
+def test_a_summary_holds_phrases(tmp_path):
+    text = '<summary aria-label="Toggle hidden content">\n<p class="x">Show</p></summary><p>P</p>'
+    lean = lean_html.lean(text, tmp_path / "x.html", set())
+    assert lean == '<summary>\n<span class="x">Show</span></summary><p>P</p>\n'
+
+
+def test_images_say_how_large_they_are(tmp_path):
+    (tmp_path / "a b.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + bytes(8) + bytes([0, 0, 1, 0, 0, 0, 0, 9])
+    )
+    (tmp_path / "c.svg").write_text('<svg viewBox="0 0 64 32.4"></svg>')
+    page = tmp_path / "x.html"
+    assert (
+        lean_html.sized('<img src="a%20b.png">', page)
+        == '<img width="256" height="9" src="a%20b.png">'
+    )
+    assert (
+        lean_html.sized('<img src="c.svg"/>', page) == '<img width="64" height="32" src="c.svg"/>'
+    )
+    for other in ('<img width="3" src="c.svg">', '<img src="none.png">', '<img src="data:,x">'):
+        assert lean_html.sized(other, page) == other
+
+
+def test_formulas_are_mathml_and_keep_their_tex():
+    block = ET.fromstring(formulas.mathml(r"\frac{a}{b}  \text{two words} < 28{,}782", "block"))
+    space = {"m": "http://www.w3.org/1998/Math/MathML"}
+    assert block.get("display") == "block" and block.find(".//m:mfrac", space) is not None
+    assert block.find(".//m:annotation", space).text == r"\frac{a}{b} \text{two words} < 28{,}782"
+    assert block.find(".//m:mrow/m:mrow/m:mo", space).get("rspace") == "0"
+    assert not re.search(r"&amp;#", formulas.mathml(r"a < b", "inline"))
+
+
+def test_addresses_of_a_page_are_absolute():
+    head = addresses.head("chapters/zh/24_bubble", "https://example.org/ranks/zh/", "zh")
+    assert re.findall(r'hreflang="(.*?)" href="(.*?)"', head) == [
+        ("x-default", "https://example.org/ranks/"),
+        ("en", "https://example.org/ranks/en/chapters/en/24_bubble.html"),
+        ("zh-CN", "https://example.org/ranks/zh/chapters/zh/24_bubble.html"),
+    ]
