@@ -11,16 +11,16 @@ def draw(p):
     """One step on the host and on the device; below, one of its operations enlarged."""
     p.words(1, 1.5, say("the host", "宿主"), align="start", tone="quiet")
     p.words(1, 12.7, say("the device", "设备"), align="start", tone="quiet")
-    p.block("quiet", 1, 3, 10.4, 3.6, say("**1** a batch", "**1** 做 batch"))
+    p.block(None, 1, 3, 10.4, 3.6, say("**1** a batch", "**1** 做 batch"))
     launch = say("**2** launch", "**2** 启动")
     for number in range(3):
         begin = p.block(None, 12 + 9.6 * number, 3, 9, 3.6, launch)
-        p.message(begin, p.block("ink", 13.2 + 9.6 * number, 10.9, 6.6, 3.6))
+        p.message(begin, p.block("quiet", 13.2 + 9.6 * number, 10.9, 6.6, 3.6))
     for start, end in ((132, 10), (198, 410)):
         p.add("lines", drawsvg.Line(start, 147, end, 198, stroke=p.tone("line"), stroke_width=1.25))
-    p.block("quiet", 1, 20, 11.5, 3.8, say("**3** bytes", "**3** 字节"))
-    p.block("ink", 12.8, 20, 15.5, 3.8, say("**4** arithmetic", "**4** 计算"))
-    p.block("ink", 28.6, 20, 12.4, 3.8, say("on padding", "算在填充上"), faint=True)
+    p.block(None, 1, 20, 11.5, 3.8, say("**3** bytes", "**3** 字节"))
+    p.block("quiet", 12.8, 20, 15.5, 3.8, say("**4** arithmetic", "**4** 计算"))
+    p.block(None, 28.6, 20, 12.4, 3.8, say("on padding", "算在填充上"), faint=True)
     p.words(
         1, 25.4, say("one operation, enlarged", "放大其中一个操作"), align="start", tone="quiet"
     )

@@ -2,7 +2,7 @@
 
 from diagrams.kit import say
 
-SIZE = (42, 57.5)
+SIZE = (37, 62)
 QUESTIONS = (  # what is asked, the answers that end the search, the one that leads on
     (
         say("Can you deal out equally many batches?", "能给各 rank 分一样多的 batch 吗？"),
@@ -16,18 +16,20 @@ QUESTIONS = (  # what is asked, the answers that end the search, the one that le
     ),
     (
         say(
-            "Are there collectives in the forward pass?\nSyncBatchNorm is one",
-            "前向里有集合通信吗？\nSyncBatchNorm 就是",
+            "SyncBatchNorm, or other\ncollectives in the forward pass?",
+            "前向里有 SyncBatchNorm\n或其他集合通信吗？",
         ),
         [
             (
-                say("yes", "有"),
+                say("yes, exactly", "有，要精确"),
                 say(
-                    "exact: `drop`, or `Join` stops all\nlockstep runs, but repeats mix in",
-                    "要精确：`drop`，或让 `Join` 停下所有 rank\n"
-                    "lockstep 能运行，但会混入重复的 batch",
+                    "`drop`, or `Join`\nthat stops all ranks", "`drop`，或让 `Join`\n停下所有 rank"
                 ),
-            )
+            ),
+            (
+                say("yes, all batches", "有，都要用上"),
+                say("lockstep, though\nrepeats mix in", "lockstep，但会\n混入重复的 batch"),
+            ),
         ],
         say("no", "没有"),
     ),

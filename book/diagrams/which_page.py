@@ -2,13 +2,13 @@
 
 from diagrams.kit import say
 
-SIZE = (42, 57)
+SIZE = (38, 58)
 QUESTIONS = (
     (
         say("Does it hang, or fail?", "卡住，或者报错？"),
         (
             say("anywhere", "随时"),
-            say("11 Ranks, live: read the report", "11 运行中的 rank：看故障报告"),
+            say("11 Ranks, live:\nread the report", "11 运行中的 rank：\n看故障报告"),
         ),
         (
             say("epoch's end", "epoch 末尾"),
@@ -22,7 +22,7 @@ QUESTIONS = (
         say("Is it not one process's result?", "结果与单个进程不同？"),
         (
             say("same samples", "样本相同"),
-            say("13 Data parallel: the gradients", "13 数据并行：梯度"),
+            say("13 Data parallel", "13 数据并行"),
         ),
         (
             say("not counted", "还没数过"),

@@ -29,15 +29,15 @@ def picture(name: str) -> Path:
     return BOOK / "pictures" / name
 
 
-def figure(name: str, label: str) -> str:
-    """The drawing ``en/NAME.svg`` as HTML; label: its alternative text.
+def drawing(name: str, label: str) -> str:
+    """The drawing ``en/NAME.svg`` as an element of a page; label: its alternative text.
 
     The backdrop is for readers of the file alone: the page has a ground of its own.
     """
     svg = BACKDROP.sub("", picture(name).read_text("utf-8"))
     head, rest = inline(svg, Path(name).stem, label, "drawing").split(">", 1)
     head = SIZE.sub(lambda found: f"{SCALE * float(found[0]):.0f}", head)
-    return f'<figure class="drawing">{head}>{rest}</figure>'
+    return f"{head}>{rest}"
 
 
 def place(app, doctree):
@@ -47,9 +47,11 @@ def place(app, doctree):
         if not found or "moving-" in found[1]:
             continue
         app.env.note_dependency(str(picture(found[1])))
-        raw = nodes.raw("", figure(found[1], image.get("alt", "")), format="html")
+        html = drawing(found[1], image.get("alt", ""))
         alone = isinstance(image.parent, nodes.paragraph) and len(image.parent) == 1
-        (image.parent if alone else image).replace_self(raw)
+        if alone:  # not in a line, nor in a link
+            html = f'<figure class="drawing">{html}</figure>'
+        (image.parent if alone else image).replace_self(nodes.raw("", html, format="html"))
 
 
 def with_pictures(source: str) -> str:
