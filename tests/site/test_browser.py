@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 from bs4 import BeautifulSoup
 
+from tests.site.downloads import with_its_pictures
 from tests.site.drawn import SETTLED
 
 pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
@@ -178,8 +179,8 @@ def test_download_gives_the_notebook(visit, chapters, address, request):
         with page.expect_download() as download:
             page.click("a[download]")
         _, _, source = path.removesuffix(".html").partition("/")
-        committed = (request.config.rootpath / f"{source}.ipynb").read_text("utf-8")
-        assert json.loads(download.value.path().read_text("utf-8")) == json.loads(committed)
+        committed = with_its_pictures(request.config.rootpath / f"{source}.ipynb")
+        assert json.loads(download.value.path().read_text("utf-8")) == committed
 
 
 def test_works_from_files(visit, site, text_pages):

@@ -10,6 +10,7 @@ from bookext import redirects
 from bs4 import BeautifulSoup
 
 from tests.site.conftest import ROOT
+from tests.site.downloads import with_its_pictures
 
 pytestmark = pytest.mark.timeout(1800)  # the first test may have to build the book
 LANGUAGES = {"en": "en", "zh": "zh-CN"}
@@ -222,13 +223,14 @@ def test_no_page_has_a_number(soups, text_pages):
         assert not soups[page].select(".section-number"), page
 
 
-def test_download_is_the_committed_notebook(site, chapters, request):
+def test_download_is_the_committed_notebook_with_its_pictures(site, chapters, request):
     root = request.config.rootpath
     for page in chapters:
         language, _, path = page.removesuffix(".html").partition("/")
         copy = site / language / "_sources" / f"{path}.ipynb"
-        committed = json.loads((root / f"{path}.ipynb").read_text("utf-8"))
-        assert json.loads(copy.read_text("utf-8")) == committed
+        downloaded = copy.read_text("utf-8")
+        assert json.loads(downloaded) == with_its_pictures(root / f"{path}.ipynb")
+        assert "book/pictures" not in downloaded, page
 
 
 def test_both_languages_have_the_same_anchors(soups, english):
