@@ -80,7 +80,7 @@ const Moving = (() => {
     const spec = known[name];
     const {frame, ...rest} = given || {};
     const chosen = {...initial(spec), ...rest};
-    const settings = spec.fit ? spec.fit(chosen) : chosen;
+    const settings = spec.fit ? spec.fit(chosen, spec.data) : chosen;
     const result = spec.compute(settings, spec.data);
     const count = spec.frames ? spec.frames(result) : 0;
     const first = frame !== undefined ? frame : spec.start ? spec.start(result) : 0;
@@ -195,6 +195,8 @@ const Moving = (() => {
       const words = spec.said ? spec.said(now.result, now.settings, t, now.frame) : "";
       if (said.textContent !== words) said.textContent = words;  // what is said twice is read aloud twice
       if (player) player.show();
+      const passed = [...moments.children].filter((each) => each.dataset.frame <= now.frame).pop();
+      for (const each of moments.children) each.setAttribute("aria-current", each === passed);
     }
 
     function change(key, value) {
@@ -209,8 +211,9 @@ const Moving = (() => {
 
     /* The controls as the settings are; those without a use for now are hidden. */
     function offer() {
-      for (const {key, when} of spec.settings) {
+      for (const {key, when, wide} of spec.settings) {
         controls[key].set(now.settings[key]);
+        controls[key].element.classList.toggle("moving-wide", Boolean(wide));
         controls[key].element.hidden = Boolean(when) && !when(now.settings);
       }
     }
@@ -254,9 +257,13 @@ const Moving = (() => {
       player.show();
     }
 
+    /* One step on or back; a figure may say where its steps are. */
     function step(by) {
       stop();
-      go(now.frame + by);
+      const stops = spec.stops && spec.stops(now.result);
+      if (!stops) return go(now.frame + by);
+      const ahead = stops.filter((each) => by > 0 ? each > now.frame : each < now.frame);
+      go(by > 0 ? Math.min(now.count - 1, ...ahead) : Math.max(0, ...ahead));
     }
 
     const player = spec.frames && makePlayer();
