@@ -135,11 +135,13 @@ def test_dark_follows_the_system_and_the_button(visit):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(map(int, re.findall(r"\d+", ground)[:3])) < 60
-    ink = "getComputedStyle(document.documentElement).getPropertyValue('--p-ink')"
-    dark = page.evaluate(ink)
+    colours = """['--p-ink', '--p-rank-7'].map((name) =>
+        getComputedStyle(document.documentElement).getPropertyValue(name))"""
+    dark = page.evaluate(colours)
     while page.evaluate("document.documentElement.dataset.mode") != "light":
         page.click(".article-header-buttons .theme-switch-button")
-    assert dark != page.evaluate(ink), "pictures have the colours of the mode"
+    for in_dark, in_light in zip(dark, page.evaluate(colours), strict=True):
+        assert in_dark and in_dark != in_light, "pictures have the colours of the mode"
 
 
 def test_pictures_and_formulas_are_in_the_page(visit, text_pages, address):

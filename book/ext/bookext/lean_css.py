@@ -7,7 +7,7 @@ States (``:hover``, ``[open]``, ``[data-theme=…]``) and ``:not(…)`` are take
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import tinycss2
@@ -27,10 +27,11 @@ LEFT_OUT = {"font-face", "charset", "import"}
 
 @dataclass
 class Names:
-    """What occurs in pages: their tags, their classes and ids, and the words of their scripts."""
+    """What occurs in pages: tags, classes and ids, variables, and the words of scripts."""
 
     tags: set[str] = field(default_factory=lambda: {"html", "body"})
     names: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
     words: set[str] = field(default_factory=set)
 
     def add_page(self, text: str) -> None:
@@ -38,6 +39,7 @@ class Names:
         self.tags |= {tag.lower() for tag in TAG.findall(text)}
         for double, single in ATTRIBUTE.findall(text):
             self.names.update((double or single).split())
+        self.variables.update(USED.findall(text))
 
     def add_script(self, text: str) -> None:
         """Take in what a script may make: the words in its strings."""
@@ -53,14 +55,15 @@ class Rule:
     declarations: list[tuple[str, str]] = field(default_factory=list)
     inside: list["Rule"] = field(default_factory=list)
 
-    def text(self, used: set[str] | None = None) -> str:
+    def text(self, used: Callable[[str], bool]) -> str:
         """The rule as CSS, empty if nothing is in it; without variables that are not `used`."""
         kept = [
             f"{name}:{value}"
             for name, value in self.declarations
-            if used is None or not name.startswith("--") or name in used
+            if not name.startswith("--") or used(name)
         ]
-        body = ";".join(kept) + "".join(rule.text(used) for rule in self.inside)
+        inside = "".join(rule.text(used) for rule in self.inside)
+        body = ";".join(filter(None, [";".join(kept), inside]))
         return f"{self.head}{{{body}}}" if body else ""
 
 
@@ -71,12 +74,15 @@ def lean(sheets: Iterable[str], names: Names) -> str:
         nodes = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
         rules += _kept(nodes, names)
     used, text = None, _text(rules)
-    while (now := set(USED.findall(text)) | names.words) != used:
-        used, text = now, _text(rules, now)  # a variable may be used by one that nobody uses
+    # Words of scripts may be the beginning of a variable's name: "--p-" + tone.
+    begun = tuple(word for word in names.words if word.startswith("--") and word.endswith("-"))
+    while (now := set(USED.findall(text)) | names.variables | names.words) != used:
+        # again, since a variable may be used by one that nobody uses
+        used, text = now, _text(rules, lambda name, now=now: name in now or name.startswith(begun))
     return "\n".join(rule for rule in text.split("\n") if _moves(rule, text))
 
 
-def _text(rules: list[Rule], used: set[str] | None = None) -> str:
+def _text(rules: list[Rule], used: Callable[[str], bool] = lambda _: True) -> str:
     return "\n".join(filter(None, (rule.text(used) for rule in rules)))
 
 

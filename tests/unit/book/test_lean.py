@@ -58,6 +58,20 @@ def test_groups_variables_and_key_frames_go_with_what_used_them():
     )
 
 
+def test_rules_within_rules():
+    assert kept(".a { color: red; .b { margin: 0 } .nowhere { top: 0 } }") == (
+        ".a{color:red;.b{margin:0}}"
+    )
+
+
+def test_variables_stay_that_a_page_or_a_script_names():
+    names = lean_css.Names()
+    names.add_page('<svg><path fill="var(--p-ink, #000)" style="stroke: var( --own )"/></svg>')
+    names.add_script("color(`var(--made-${tone})`)")
+    sheet = ":root { --p-ink: #1; --own: #2; --made-good: #3; --p-other: #4; --made: #5 }"
+    assert lean_css.lean([sheet], names) == ":root{--p-ink:#1;--own:#2;--made-good:#3}"
+
+
 PYGMENTS = """
 html[data-theme="light"] .highlight { background: #fff; color: #333 }
 html[data-theme="light"] .highlight .n { color: #333 } /* Name */
