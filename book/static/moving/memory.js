@@ -24,8 +24,9 @@
       parameters: "parameters", gradients: "gradients", optimizer: "optimizer", activations: "activations",
       "stage.0": "ZeRO 0 (DDP)", "stage.1": "ZeRO 1", "stage.2": "ZeRO 2", "stage.3": "ZeRO 3 (FSDP)",
       gib: "{} GiB", ranks: "ranks in all {}",
-      fits: "Stage {stage} keeps {total} GiB on this rank. By this count a card of {card} GiB is enough.",
-      large: "Stage {stage} keeps {total} GiB on this rank. None of these cards is enough.",
+      "where.rank": "a rank", "where.first": "a rank of the first pipeline stage",
+      fits: "Stage {stage} keeps {total} GiB on {where}. By this count a card of {card} GiB is enough.",
+      large: "Stage {stage} keeps {total} GiB on {where}. None of these cards is enough.",
     },
     zh: {
       alt: "四条横条，ZeRO 每级一条：一个 rank 的参数、梯度、优化器状态和激活值，并标出 24、80 和 141 GiB 的卡。",
@@ -39,8 +40,9 @@
       parameters: "参数", gradients: "梯度", optimizer: "优化器", activations: "激活值",
       "stage.0": "ZeRO 0（DDP）", "stage.1": "ZeRO 1", "stage.2": "ZeRO 2", "stage.3": "ZeRO 3（FSDP）",
       gib: "{} GiB", ranks: "rank 总数 {}",
-      fits: "第 {stage} 级在这个 rank 上占 {total} GiB。照此计算，{card} GiB 的卡够用。",
-      large: "第 {stage} 级在这个 rank 上占 {total} GiB。这几种卡都不够。",
+      "where.rank": "每个 rank 上", "where.first": "流水线第一个 stage 的 rank 上",
+      fits: "第 {stage} 级在{where}占 {total} GiB。照此计算，{card} GiB 的卡够用。",
+      large: "第 {stage} 级在{where}占 {total} GiB。这几种卡都不够。",
     },
   };
 
@@ -151,7 +153,8 @@
 
   function said({stages, zero}, settings, t) {
     const card = CARDS.find((gibs) => total(stages[zero]) / GIB <= gibs);
-    return t(card ? "fits" : "large", {stage: zero, total: gib(total(stages[zero])), card});
+    const where = t(settings.pipeline > 1 ? "where.first" : "where.rank");
+    return t(card ? "fits" : "large", {stage: zero, total: gib(total(stages[zero])), card, where});
   }
 
   Moving.figure("memory", {
