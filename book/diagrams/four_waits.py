@@ -4,7 +4,7 @@ import drawsvg
 
 from diagrams.kit import say
 
-SIZE = (42, 27)
+SIZE = (40, 27)
 
 
 def draw(p):
@@ -14,13 +14,13 @@ def draw(p):
     p.block(None, 1, 3, 10.4, 3.6, say("**1** a batch", "**1** 做 batch"))
     launch = say("**2** launch", "**2** 启动")
     for number in range(3):
-        begin = p.block(None, 12 + 9.6 * number, 3, 9, 3.6, launch)
-        p.message(begin, p.block("quiet", 13.2 + 9.6 * number, 10.9, 6.6, 3.6))
-    for start, end in ((132, 10), (198, 410)):
+        begin = p.block(None, 11.6 + 9.2 * number, 3, 8.6, 3.6, launch)
+        p.message(begin, p.block("quiet", 12.6 + 9.2 * number, 10.9, 6.6, 3.6))
+    for start, end in ((126, 10), (192, 386)):
         p.add("lines", drawsvg.Line(start, 147, end, 198, stroke=p.tone("line"), stroke_width=1.25))
-    p.block(None, 1, 20, 11.5, 3.8, say("**3** bytes", "**3** 字节"))
-    p.block("quiet", 12.8, 20, 15.5, 3.8, say("**4** arithmetic", "**4** 计算"))
-    p.block(None, 28.6, 20, 12.4, 3.8, say("on padding", "算在填充上"), faint=True)
+    p.block(None, 1, 20, 10.4, 3.8, say("**3** bytes", "**3** 字节"))
+    p.block("quiet", 11.6, 20, 14.6, 3.8, say("**4** arithmetic", "**4** 计算"))
+    p.block(None, 26.4, 20, 12.2, 3.8, say("on padding", "算在填充上"), faint=True)
     p.words(
         1, 25.4, say("one operation, enlarged", "放大其中一个操作"), align="start", tone="quiet"
     )

@@ -2,8 +2,8 @@
 
 from diagrams.kit import say
 
-SIZE = (46, 22)
-PITCH = 3.9
+SIZE = (40, 22)
+PITCH = 3.5
 
 
 def draw(p):
@@ -11,17 +11,17 @@ def draw(p):
     rows = []
     for rank, y in enumerate((5, 12.5)):
         p.words(1, y + 1.7, f"rank {rank}", align="start", bold=True)
-        row = [p.block(rank, 8 + PITCH * i, y, 3.2, 3.4, str(i + 1)) for i in range(5)]
+        row = [p.block(rank, 7 + PITCH * i, y, 2.9, 3.4, str(i + 1)) for i in range(5)]
         last = {0: "0", 1: "6"}[rank]
-        row += [p.block(rank, 8 + PITCH * 5, y, 3.2, 3.4, last, faint=rank == 0)]
+        row += [p.block(rank, 7 + PITCH * 5, y, 2.9, 3.4, last, faint=rank == 0)]
         rows.append(row)
     for upper, lower in zip(*rows, strict=True):
         p.message(upper, lower, both=True)
     done = say("no input left:\nanswers with zeros", "没有输入了：\n用零值应答")
-    p.words(29.1, 2.6, done, tone="quiet")
-    p.brace(8, 17.2, 6 * PITCH - 0.7, say("`all_reduce` in every step", "每一步都有 `all_reduce`"))
+    p.words(26, 2.6, done, tone="quiet")
+    p.brace(7, 17.2, 6 * PITCH - 0.6, say("`all_reduce` in every step", "每一步都有 `all_reduce`"))
     parameters = say("parameters", "参数")
-    first = p.process(0, 34.6, 4.7, 10.8, 4, parameters)
-    last = p.process(1, 34.6, 12.2, 10.8, 4, parameters)
+    first = p.process(0, 29.2, 4.7, 10.3, 4, parameters)
+    last = p.process(1, 29.2, 12.2, 10.3, 4, parameters)
     p.message(last, first, rank=1)
-    p.brace(34.6, 17.2, 10.8, say("`broadcast`\nat the end", "最后\n`broadcast`"))
+    p.brace(29.2, 17.2, 10.3, say("`broadcast`\nat the end", "最后\n`broadcast`"))
