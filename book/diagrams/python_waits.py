@@ -2,19 +2,19 @@
 
 from diagrams.kit import say
 
-SIZE = (43, 22)
+SIZE = (41, 19.5)
 PLACES = (  # where it begins, what is done there, the switch
     (
-        7,
+        6.4,
         say("a batch\nis made", "准备\nbatch"),
-        say("loader workers,\npinned memory", "DataLoader\nworker、\n锁页内存"),
+        say("loader workers,\npinned memory", "worker 进程、\n锁页内存"),
     ),
     (
-        19,
+        18,
         say("forward,\nbackward", "前向、\n反向"),
         say("`torch.compile`,\nCUDA graphs", "`torch.compile`、\nCUDA graph"),
     ),
-    (31, say("Adam's\nupdate", "Adam\n更新"), say("fused\noptimizer", "融合\n优化器")),
+    (29.6, say("Adam's\nupdate", "Adam\n更新"), say("fused\noptimizer", "融合\n优化器")),
 )
 
 

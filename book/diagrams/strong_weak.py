@@ -2,7 +2,7 @@
 
 from diagrams.kit import say
 
-SIZE = (38, 28.5)
+SIZE = (37.4, 28.5)
 
 
 def draw(p):
@@ -17,7 +17,7 @@ def draw(p):
 
 def _way(p, y, name, what, rows):
     p.words(1, y + 1.5, name, align="start", bold=True)
-    p.words(37, y + 1.5, what, align="end", tone="quiet")
+    p.words(36.4, y + 1.5, what, align="end", tone="quiet")
     for rank, count in enumerate(rows):
         p.words(1, y + 4.1 + 2.8 * rank, f"rank {rank}", align="start")
         p.tensor(10.2, y + 3.1 + 2.8 * rank, [rank] * count)

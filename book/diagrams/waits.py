@@ -34,7 +34,7 @@ WAITS = (  # height, name, who waits for what, how long by default
 def draw(p):
     """Time runs down: a fault, four waits one after the other, and the next step."""
     p.tensor(3, 0.8, [0, 0], down=True)
-    p.words(8, 1.8, say("steps", "一步接一步"), align="start", tone="quiet")
+    p.words(8, 1.8, say("training", "训练中"), align="start", tone="quiet")
     y = 7.4
     p.fault(4, y - 1.4)
     p.words(8, y - 1.4, say("fault", "故障"), align="start", bold=True, tone="bad")
