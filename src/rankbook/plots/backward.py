@@ -5,9 +5,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from rankbook.plots.theme import color, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import INK, PAPER, WIDTH, color, ink_on, style
 
 # what an operation's name begins with, and what it is drawn as; everything else is grey
 KINDS = {
@@ -15,7 +15,7 @@ KINDS = {
     "attention": (("ScaledDotProduct",), color(2)),
     "the embeddings": (("EmbeddingBackward",), color(3)),
 }
-OTHER = ("other operations", "#c9ced4")
+OTHER = ("other operations", color(7))
 SENT = ("all_reduce", color(1))
 
 
@@ -32,20 +32,18 @@ def backward_traces(traces: Mapping[str, Any]) -> Figure:
     longest = max(_end(trace) for trace in traces.values())
     with style():
         figure, panels = plt.subplots(
-            len(traces), figsize=(6.4, 1.05 * len(traces) + 0.95), sharex=True, squeeze=False,
+            len(traces), figsize=(WIDTH, 1.1 * len(traces) + 1.0), sharex=True, squeeze=False,
             layout="constrained",
         )  # fmt: skip
         for axes, (title, trace) in zip(panels[:, 0], traces.items(), strict=True):
             _operations(axes, trace)
             _sent(axes, trace, longest)
-            axes.set_title(f"{title}: {trace.hidden:.0%} hidden", loc="left", size=9.5)
+            axes.set_title(f"{title}: {trace.hidden:.0%} hidden", loc="left")
             axes.set(yticks=[0.4, 1.4], yticklabels=["backward", "sent"], ylim=(2, 0))
-            axes.spines["left"].set_visible(False)
-            axes.tick_params(left=False)
+            axes.spines["bottom"].set_visible(axes is panels[-1, 0])
+            axes.tick_params(bottom=axes is panels[-1, 0])
         panels[-1, 0].set(xlabel="milliseconds", xlim=(0, longest * 1e3 * 1.005))
-        kinds = [(name, ground) for name, (_, ground) in KINDS.items()] + [OTHER, SENT]
-        handles = [Patch(color=ground, label=name) for name, ground in kinds]
-        figure.legend(handles=handles, loc="outside upper left", ncols=3, fontsize=8.5)
+        key(figure, {name: ground for name, (_, ground) in KINDS.items()} | dict([OTHER, SENT]))
     return figure
 
 
@@ -54,13 +52,15 @@ def _end(trace) -> float:
 
 
 def _operations(axes, trace) -> None:
+    bars: dict[str, list[tuple[float, float]]] = {}
     for span in trace.operations:
         ground = next(
             (ground for starts, ground in KINDS.values() if span.name.startswith(starts)), OTHER[1]
         )
-        where = [(span.start * 1e3, (span.end - span.start) * 1e3)]
+        bars.setdefault(ground, []).append((span.start * 1e3, (span.end - span.start) * 1e3))
+    for ground, where in bars.items():
         axes.broken_barh(where, (0, 0.8), color=ground, lw=0)
-    axes.axvline(trace.computed * 1e3, color="#2b3036", lw=0.8, ls=":")
+    axes.axvline(trace.computed * 1e3, color=INK, lw=1, ls=":")
 
 
 def _sent(axes, trace, longest: float) -> None:
@@ -74,7 +74,7 @@ def _sent(axes, trace, longest: float) -> None:
     for number, (span, lane) in enumerate(zip(trace.sent, lanes, strict=True)):
         start, length = span.start, span.end - span.start
         where = (1 + lane * high, high * 0.92)
-        axes.broken_barh([(start * 1e3, length * 1e3)], where, color=SENT[1], ec="white", lw=0.4)
-        if length / longest > 0.02 and high > 0.3:
-            axes.text((start + length / 2) * 1e3, where[0] + where[1] / 2, number, size=8,
-                      ha="center", va="center_baseline")  # fmt: skip
+        axes.broken_barh([(start * 1e3, length * 1e3)], where, color=SENT[1], ec=PAPER, lw=0.4)
+        if length / longest > 0.03 and high > 0.3:  # room for a digit
+            axes.text((start + length / 2) * 1e3, where[0] + where[1] / 2, number,
+                      color=ink_on(SENT[1]), ha="center", va="center_baseline")  # fmt: skip

@@ -1,14 +1,19 @@
 """What padding costs: batches drawn to scale, and how much of the cost each cure recovers."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.lines import Line2D
 
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import INK, QUIET, SMALLEST, WIDTH, color, ink_on, style
 
-REAL, OTHER, EMPTY = color(0), color(2), "#f4cd95"  # OTHER: the next review in a packed batch
+REAL, OTHER = color(0), color(2)  # OTHER: the next review in a packed batch
+EMPTY = to_rgba(color(1), 0.4)
+COLUMNS = 2  # panels beside each other
 GAP = 2.0  # rows between two batches
 Batches = Sequence[tuple[Sequence[int], int]]  # of each: the lengths, and the width
 
@@ -27,21 +32,24 @@ def padding(ways: Mapping[str, Sequence], rows: int | None = None) -> Figure:
     widest = max(max([width, *lengths]) for way in ways.values() for lengths, width in way)
     heights = [sum(_height(batch, widest) + GAP for batch in way) for way in ways.values()]
     with style():
+        columns = min(COLUMNS, len(ways))
+        lines = -(-len(ways) // columns)
         figure, grid = plt.subplots(
-            1, len(ways), figsize=(6.8, 3.3), sharey=True, squeeze=False, layout="constrained"
-        )
-        for axes, (name, batches) in zip(grid[0], ways.items(), strict=True):
+            lines, columns, figsize=(WIDTH, 2.3 * lines + 0.6), sharey=True, sharex=True,
+            squeeze=False, layout="constrained",
+        )  # fmt: skip
+        for axes in grid.flat[len(ways) :]:
+            axes.remove()
+        for axes, (name, batches) in zip(grid.flat, ways.items(), strict=False):
             top = 0.0
             for batch in batches:
                 (_packed if batch[1] == 0 else _padded)(axes, batch, top, widest)
                 top += _height(batch, widest) + GAP
-            axes.set(xlim=(0, widest), ylim=(rows or max(heights), -0.5), yticks=[])
-            axes.set_xticks([0, widest])
-            axes.set_xlabel("tokens", size=8.5, labelpad=-8)
-            axes.spines["left"].set_visible(False)
-            axes.set_title(f"{name}\n{_share(batches):.0%} padding", size=8.5)
-        grid[0, 0].set_ylabel("reviews, batch by batch", size=8.5)
-        figure.legend(handles=_legend(ways), loc="outside lower center", ncols=3, fontsize=8.5)
+            axes.set(xlim=(0, widest), ylim=(rows or max(heights), -0.5), xticks=[], yticks=[])
+            axes.set_xlabel(f"0 to {widest} tokens")
+            axes.set_title(f"{name}\n{_share(batches):.0%} padding", loc="left")
+        figure.supylabel("reviews, batch by batch", size=SMALLEST, color=QUIET)
+        key(figure, _looks(ways))
     return figure
 
 
@@ -60,7 +68,8 @@ def padding_recovered(
     (first, slow), best = next(iter(seconds.items())), 0.0
     shares = recovered(seconds, arithmetic)
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 0.44 * len(seconds) + 1.2), layout="constrained")
+        size = WIDTH, 0.48 * len(seconds) + 1.2
+        figure, axes = plt.subplots(figsize=size, layout="constrained")
         for y, (way, time) in enumerate(seconds.items()):
             gain = {name: slow["median"] / time[name] for name in ("median", "p10", "p90")}
             limit = arithmetic[first] / arithmetic[way]
@@ -68,21 +77,17 @@ def padding_recovered(
             axes.barh(y, gain["median"], 0.62, color=color(0 if y else 7))
             axes.hlines(y, gain["p90"], gain["p10"], color=INK, lw=0.8)
             axes.vlines(limit, y - 0.38, y + 0.38, color=color(1), lw=2.2)
-            words = f"{shares[way]:.0%} of the padding's cost recovered" if y else ""
-            axes.text(0.03, y, words, va="center", size=8.5, color="white")
+            words = f"{shares[way]:.0%} recovered" if y else ""
+            axes.text(0.03, y, words, va="center_baseline", color=ink_on(color(0)))
         axes.axvline(arithmetic[first], color=QUIET, ls="--", lw=1.2, zorder=0)
         axes.set_yticks(range(len(seconds)), list(seconds))
         axes.set(ylim=(len(seconds) - 0.5, -0.5), xlim=(0, best * 1.05))
-        axes.set_xlabel(f"times as fast as {first!r}")
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(left=False)
-        handles = [
-            plt.Line2D([], [], color=color(1), lw=2.2, label="as its arithmetic"),
-            plt.Line2D(
-                [], [], color=QUIET, ls="--", lw=1.2, label="as the arithmetic without padding"
-            ),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5)
+        axes.set_xlabel(f"times as fast as '{first}'")
+        looks = {
+            "as its arithmetic": Line2D([], [], color=color(1), lw=2.2),
+            "as the arithmetic without padding": Line2D([], [], color=QUIET, ls="--", lw=1.2),
+        }
+        key(figure, looks, columns=2)
     return figure
 
 
@@ -143,8 +148,7 @@ def _packed(axes, batch: tuple[Sequence[int], int], top: float, widest: int) -> 
             start = stop
 
 
-def _legend(ways: Mapping[str, Batches]) -> list[Patch]:
-    patches = [Patch(color=REAL, label="real tokens"), Patch(color=EMPTY, label="padding")]
+def _looks(ways: Mapping[str, Batches]) -> dict[str, Any]:
     if any(width == 0 for way in ways.values() for _, width in way):
-        patches.insert(1, Patch(color=OTHER, label="real tokens of the next review"))
-    return patches
+        return {"real tokens": REAL, "of the next review": OTHER, "padding": EMPTY}
+    return {"real tokens": REAL, "padding": EMPTY}

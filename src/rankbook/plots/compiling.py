@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from rankbook.plots.theme import INK, color, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import QUIET, SMALLEST, WIDTH, color, style
 
 MADE, QUICK = color(1), color(0)
 
@@ -23,18 +24,17 @@ def compiling_calls(ways: Mapping[str, Iterable[tuple[float, int]]]) -> Figure:
     with style():
         figure, panels = plt.subplots(
             len(panels_of), sharex=True, sharey=True, squeeze=False,
-            figsize=(5.4, 1.15 * len(panels_of) + 0.8), layout="constrained",
+            figsize=(WIDTH, 1.1 * len(panels_of) + 1.0), layout="constrained",
         )  # fmt: skip
         for axes, (name, calls) in zip(panels[:, 0], panels_of.items(), strict=True):
             numbers, shades = range(1, len(calls) + 1), [MADE if n else QUICK for _, n in calls]
             axes.bar(numbers, [1e3 * seconds for seconds, _ in calls], 0.8, color=shades)
             axes.set(yscale="log", xticks=numbers)
+            axes.yaxis.set_major_formatter("{x:g}")
             made, took = sum(n for _, n in calls), sum(seconds for seconds, _ in calls)
-            words = f"{name}: {made} graph{'s' * (made != 1)}, {took * 1e3:,.0f} ms in all"
-            axes.set_title(words, loc="left", size=9, color=INK)
+            graphs = "graph" if made == 1 else "graphs"
+            axes.set_title(f"{name}: {made} {graphs}, {took * 1e3:,.0f} ms in all", loc="left")
         panels[-1, 0].set_xlabel("call, each with another length")
-        figure.supylabel("milliseconds", size=9)
-        bars = [plt.Rectangle((0, 0), 1, 1, color=shade) for shade in (MADE, QUICK)]
-        figure.legend(bars, ["made a graph", "made none"], loc="outside lower center", ncols=2,
-                      fontsize=8.5)  # fmt: skip
+        figure.supylabel("milliseconds", size=SMALLEST, color=QUIET)
+        key(figure, {"made a graph": MADE, "made none": QUICK})
     return figure

@@ -67,6 +67,12 @@ def key(figure: Figure, looks: Mapping[str, Any], columns: int = 3) -> None:
     )  # fmt: skip
 
 
+def beside(axes: Axes, x: float, y: float, words: str) -> None:
+    """Write `words` to the right of a point, such as the end of a bar."""
+    axes.annotate(words, (x, y), (5, 0), textcoords="offset points", va="center", color=INK,
+                  annotation_clip=False)  # fmt: skip
+
+
 def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], apart: float = 13.0) -> None:
     """Names right of the axes: of each line its last height, its words and its colour.
 

@@ -7,12 +7,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
+from rankbook.plots.marks import key
 from rankbook.plots.strategies import MIB, NAMES, PARTS
-from rankbook.plots.theme import COLORS, INK, style
+from rankbook.plots.theme import COLORS, INK, LINE, PAPER, QUIET, WIDTH, style, unit
 
-NOTHING = "#ffffff"
+NOTHING = PAPER
+SEEN = 300  # moments of a step
 PHASES = ("forward", "backward", "update")
 
 
@@ -27,37 +28,41 @@ def step_memory(tapes: Mapping[str, Any]) -> Figure:
         raise ValueError("step_memory: there is nothing to draw; give it {name: tape}")
     with style():
         figure, panels = plt.subplots(
-            len(tapes), 1, figsize=(6.8, 2.1 * len(tapes) + 0.6), layout="constrained",
+            len(tapes), 1, figsize=(WIDTH, 1.9 * len(tapes) + 0.9), layout="constrained",
             sharey=True, squeeze=False,
         )  # fmt: skip
         for axes, (name, tape) in zip(panels[:, 0], tapes.items(), strict=True):
             _panel(axes, name, tape)
         top = max(axes.get_ylim()[1] for axes in panels[:, 0])
-        panels[0, 0].set_ylim(0, top * 1.1)
+        panels[0, 0].set_ylim(0, top * 1.3)  # room for the names of the phases
         panels[-1, 0].set_xlabel("operations of the step, in their order")
-        patches = [Patch(color=ground, label=NAMES.get(p, p)) for p, ground in PARTS.items()]
-        figure.legend(handles=patches, loc="outside upper center", ncols=3, fontsize=8.5)
+        key(figure, {NAMES.get(part, part): ground for part, ground in PARTS.items()}, columns=2)
     return figure
 
 
 def _panel(axes, name: str, tape: Any) -> None:
     """One step; its fullest moment is marked, with its MiB."""
-    x = np.arange(len(tape.moments))
     heights = np.array([[m.get(part, 0) / MIB for m in tape.moments] for part in PARTS])
-    axes.stackplot(x, heights, colors=list(PARTS.values()), step="post", lw=0)
     total = heights.sum(axis=0)
+    x = _highest(total)
+    axes.stackplot(x, heights[:, x], colors=list(PARTS.values()), step="post", lw=0)
     at = int(total.argmax())
     axes.plot([at], [total[at]], marker="v", color=INK, ms=5)
-    axes.annotate(f"{total[at]:.1f} MiB", (at, total[at]), (7, 1), textcoords="offset points",
-                  fontsize=8.5)  # fmt: skip
+    axes.annotate(f"{total[at]:.1f} MiB", (at, total[at]), (7, 1), textcoords="offset points")
     for phase in PHASES[1:]:
         axes.axvline(tape.begins[phase], color=INK, lw=0.8, ls=":")
-    ends = [*(tape.begins[phase] for phase in PHASES), len(x)]
+    ends = [*(tape.begins[phase] for phase in PHASES), len(total)]
     for phase, begin, end in zip(PHASES, ends, ends[1:], strict=False):
         axes.text((begin + end) / 2, 0.97, phase, transform=axes.get_xaxis_transform(),
-                  ha="center", va="top", fontsize=8.5)  # fmt: skip
-    axes.set(xlim=(0, len(x)), ylabel="MiB", xticks=[])
+                  ha="center", va="top", color=QUIET)  # fmt: skip
+    axes.set(xlim=(0, len(total)), ylabel="MiB", xticks=[])
     axes.set_title(name, loc="left")
+
+
+def _highest(total: np.ndarray) -> np.ndarray:
+    """Of each `SEEN`-th of the step, the fullest moment: more, nobody would see."""
+    parts = np.array_split(np.arange(len(total)), min(SEEN, len(total)))
+    return np.array([part[total[part].argmax()] for part in parts])
 
 
 def cheapest_ways(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Figure:
@@ -77,15 +82,17 @@ def cheapest_ways(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Fi
     colors = [*COLORS[: len(names)], NOTHING]
     norm = BoundaryNorm(np.arange(len(names) + 2) - 0.5, len(names) + 1)
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 3.6), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
         edges = np.append(sizes, sizes[-1] ** 2 / sizes[-2])
         axes.pcolormesh(edges, np.arange(len(ranks) + 1) - 0.5, grid, norm=norm,
-                        cmap=ListedColormap(colors), edgecolors="white", lw=0.2)  # fmt: skip
-        axes.set(xscale="log", xlabel="parameters", ylabel="ranks", xlim=(edges[0], edges[-1]))
+                        cmap=ListedColormap(colors), edgecolors=PAPER, lw=0.4)  # fmt: skip
+        axes.set(xscale="log", xlabel="billions of parameters", xlim=(edges[0], edges[-1]))
+        axes.xaxis.set_major_formatter(lambda size, _: f"{size / 1e9:g}")
+        unit(axes, "ranks")
         axes.set_yticks(range(len(ranks)), [str(n) for n in ranks])
         seen = [name for name in names if number[name] in grid]
-        patches = [Patch(color=colors[number[name]], label=name) for name in seen]
+        looks: dict[str, Any] = {name: colors[number[name]] for name in seen}
         if len(names) in grid:
-            patches.append(Patch(fc=NOTHING, ec=INK, lw=0.8, label="nothing fits"))
-        figure.legend(handles=patches, loc="outside upper center", ncols=3, fontsize=8.5)
+            looks["nothing fits"] = {"fc": NOTHING, "ec": LINE, "lw": 1}
+        key(figure, looks, columns=2)
     return figure

@@ -5,11 +5,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from rankbook.plots.theme import color, style
+from rankbook.plots.marks import key, rounded
+from rankbook.plots.theme import WIDTH, color, style
 
 STEP, STANDS, WRITES = 0, 1, 2  # numbers of colours
+LABELS, ROW = 0.95, 0.3  # inches: of what stands beside the rows, and of a row
 
 
 def save_timeline(by_way: Mapping[str, Mapping[str, Any]]) -> Figure:
@@ -27,28 +28,31 @@ def save_timeline(by_way: Mapping[str, Mapping[str, Any]]) -> Figure:
     ]
     with style():
         figure, axes = plt.subplots(
-            len(by_way), figsize=(6.4, 0.85 * len(by_way) + 0.8), sharex=True, squeeze=False,
+            len(by_way), figsize=(WIDTH, 0.95 * len(by_way) + 0.9), sharex=True, squeeze=False,
             layout="constrained",
         )  # fmt: skip
         for below, (way, each) in zip(axes[:, 0], by_way.items(), strict=True):
-            _panel(below, each, begins[way])
-            below.set_title(way, loc="left", size=9.5)
+            _panel(below, each, begins[way], 1e3 * max(ends))
+            below.set_title(way, loc="left")
+        axes[-1, 0].spines["bottom"].set_visible(True)
+        axes[-1, 0].tick_params(bottom=True)
         axes[-1, 0].set(xlabel="milliseconds", xlim=(0, 1020 * max(ends)))
         names = {"a step": STEP, "training stands still": STANDS, "writing, until durable": WRITES}
-        patches = [Patch(color=color(number), label=name) for name, number in names.items()]
-        figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=8.5)
+        key(figure, {name: color(number) for name, number in names.items()}, columns=2)
     return figure
 
 
-def _panel(axes, each: Mapping[str, Any], zero: float) -> None:
+def _panel(axes, each: Mapping[str, Any], zero: float, longest: float) -> None:
+    inch = longest / (WIDTH - LABELS), 1 / ROW
+
     def bars(spans, row: float, number: int) -> None:
-        at = [((start - zero) * 1e3, (end - start) * 1e3) for start, end in spans]
-        axes.broken_barh(at, (row, 0.8), color=color(number), ec="white", lw=0.6)
+        at = [((start - zero) * 1e3, row, (end - start) * 1e3, 0.8) for start, end in spans]
+        rounded(axes, at, inch, facecolor=color(number))
 
     start, returned = each["stands"]
     bars(each["steps"], 0, STEP)
     bars([(start, returned)], 0, STANDS)
     bars([(start, each["durable"])], 1, WRITES)
     axes.set(ylim=(1.9, -0.1), yticks=[0.4, 1.4], yticklabels=["training", "checkpoint"])
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(left=False)
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(bottom=False)

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from rankbook.plots.theme import color, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import WIDTH, color, style
 
 LOOKS = {"warm": (color(0), "o"), "cold": (color(1), "s")}  # of processes: colour, marker
 
@@ -20,21 +22,20 @@ def soak(result: Mapping) -> Figure:
         raise ValueError("soak: the result has no rows; record some with benchmarks/soak.py")
     names = list(dict.fromkeys(row["fault"] for row in result["rows"]))
     with style():
-        figure, axes = plt.subplots(figsize=(6.4, 0.9 + 0.3 * len(names)), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 0.95 + 0.3 * len(names)), layout="constrained")
         for row in result["rows"]:
             y = names.index(row["fault"]) + (0.16 if row["processes"] == "cold" else -0.16)
             ground, mark = LOOKS[row["processes"]]
             axes.plot([row["p10"], row["p90"]], [y, y], lw=2, color=ground)
-            axes.plot(row["median"], y, ms=5, color=ground, marker=mark)
+            axes.plot(row["median"], y, ms=5, color=ground, marker=mark, clip_on=False)
         counts = {row["fault"]: row["count"] for row in reversed(result["rows"])}
         labels = [f"{name.replace('_', ' ')} ({counts[name]})" for name in names]
         axes.set_yticks(range(len(names)), labels)
         axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, None), xlabel="seconds to the next step")
         axes.tick_params(left=False)
         axes.grid(axis="x")
-        for name in dict.fromkeys(row["processes"] for row in result["rows"]):
-            ground, mark = LOOKS[name]
-            label = f"{name} processes"
-            axes.plot([], [], ls="none", label=label, color=ground, marker=mark)
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+        seen = dict.fromkeys(row["processes"] for row in result["rows"])
+        looks = {name: Line2D([], [], lw=2, color=LOOKS[name][0], marker=LOOKS[name][1])
+                 for name in seen}  # fmt: skip
+        key(figure, {f"{name} processes": look for name, look in looks.items()})
     return figure

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
+from rankbook.plots.marks import beside, key
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+from rankbook.plots.theme import BAD, INK, QUIET, WIDTH, color, style
+from rankbook.plots.theme import unit as name_unit
 
-MAIN, SIDE, FAILED, GREY = color(0), color(2), color(3), "#5b646c"
+MAIN, SIDE = color(0), color(2)
+BAR = 0.36  # of a row: the height of its bar, below the words
 WORDS = {"batch_times": "times the batch", "rate_rule": "rate", "accumulate": "microbatches"}
-PAPER = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
 HEAD = ["row", "samples/s", "times", "compile", "of peak", "memory", "note"]
 Way = tuple[float, float]  # seconds before the first step, seconds a step
 
@@ -23,7 +24,7 @@ def ladder(rows: Iterable[Mapping], title: str = "") -> Figure:
     """Draw a bar a row of `rankbook.speed.run`: times the samples per second of the first.
 
     Dark bars are the main line, each on top of the one before; light ones are sides, which branch
-    off the row named below them. The thin line goes from the 10th to the 90th percentile. Below
+    off the row named above them. The thin line goes from the 10th to the 90th percentile. Behind
     a name stands what changes; a row that was skipped or failed says why. Raises ValueError
     without a row that ran.
     """
@@ -34,21 +35,19 @@ def ladder(rows: Iterable[Mapping], title: str = "") -> Figure:
     base = ran[0]["samples_per_s"]
     longest = max(row["samples"] / row["seconds"]["p10"] for row in ran) / base
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 0.46 * len(rows) + 0.9), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 0.56 * len(rows) + 1.1), layout="constrained")
         for y, row in enumerate(rows):
             _name(axes, y, row)
             if "seconds" in row:
-                _bar(axes, y, row, base, longest)
+                _bar(axes, y, row, base)
             else:
-                _reason(axes, y, row, longest)
+                _reason(axes, y, row)
         axes.axvline(1, color=QUIET, lw=0.8, ls=":", zorder=0)
-        axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, longest * 1.3), yticks=[])
-        axes.set_xlabel(f"times the samples per second of the row {ran[0]['name']!r}")
-        axes.spines["left"].set_visible(False)
-        axes.set_title(title, loc="left", size=9.5)
+        axes.set(ylim=(len(rows) - 0.5, -0.6), xlim=(0, longest * 2), yticks=[])
+        axes.set_xlabel(f"times the samples per second of the row '{ran[0]['name']}'")
+        axes.set_title(title, loc="left")
         if any(_is_side(row) for row in rows):
-            patches = [Patch(color=MAIN, label="main line"), Patch(color=SIDE, label="side")]
-            figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8.5)
+            key(figure, {"main line": MAIN, "side": SIDE})
     return figure
 
 
@@ -90,34 +89,32 @@ def _why_not(row: Mapping) -> str:
 
 
 def _name(axes, y: int, row: Mapping) -> None:
-    """Left of the axis: the row's name; small below it what changes, and in a side, on which."""
-    where = {"transform": axes.get_yaxis_transform(), "ha": "right"}
-    ink = INK if "seconds" in row else GREY
-    axes.text(-0.015, y - 0.02, row["name"], va="bottom", color=ink, **where)
-    small = what_changes(row)
+    """Above the bar: the row's name, and behind it what changes; in a side, on which."""
+    top, ink = y - 0.06, INK if "seconds" in row else QUIET
+    name = axes.text(0, top, row["name"], va="bottom", color=ink, weight="bold")
+    change = what_changes(row)
     if _is_side(row):
-        small = f"{small} (on {row['base']})"
-    axes.text(-0.015, y + 0.05, small, va="top", color=GREY, size=7, **where)
+        change = f"{change} (on {row['base']})"
+    axes.annotate(change, (1, 0), (8, 0), xycoords=name, textcoords="offset points",
+                  va="bottom", color=QUIET)  # fmt: skip
 
 
-def _bar(axes, y: int, row: Mapping, base: float, longest: float) -> None:
+def _bar(axes, y: int, row: Mapping, base: float) -> None:
     times, ground = row["samples_per_s"] / base, SIDE if _is_side(row) else MAIN
-    axes.barh(y, times, 0.62, color=ground)
+    axes.barh(y + BAR / 2, times, BAR, color=ground)
     ends = [row["samples"] / row["seconds"][end] / base for end in ("p90", "p10")]
-    axes.hlines(y, *ends, color=INK, lw=0.8)
-    words = f" {times:.2f}x, {row['samples_per_s']:,.3g} samples/s"
-    if row.get("peak_share"):
-        words += f", {row['peak_share']:.0%} of peak"
-    if times > 0.6 * longest:  # there is room inside, and none behind
-        axes.text(0, y, words, va="center", size=8, color=ink_on(ground))
-    else:
-        axes.text(max(times, ends[1]), y, words, va="center", size=8, bbox=PAPER, zorder=1.5)
+    axes.hlines(y + BAR / 2, *ends, color=INK, lw=1)
+    rate, peak = f"{row['samples_per_s']:,.3g}", row.get("peak_share")
+    words = f"{times:.2f}x, {rate} samples/s"
+    if peak:
+        words = f"{times:.2f}x, {rate} samples/s, {peak:.0%} of peak"
+    beside(axes, max(times, ends[1]), y + BAR / 2, words)
 
 
-def _reason(axes, y: int, row: Mapping, longest: float) -> None:
-    words = "\n".join(textwrap.wrap(_why_not(row), 80, max_lines=2, placeholder=" ..."))
-    axes.text(longest * 0.015, y, words, va="center", size=7.2, style="italic", bbox=PAPER,
-              color=FAILED if "error" in row else GREY)  # fmt: skip
+def _reason(axes, y: int, row: Mapping) -> None:
+    words = textwrap.shorten(_why_not(row), 56, placeholder=" …")
+    axes.text(0, y + BAR / 2, words, va="center_baseline", style="italic",
+              color=BAD if "error" in row else QUIET)  # fmt: skip
 
 
 def _line(row: Mapping) -> list[str]:
@@ -155,16 +152,18 @@ def break_even(ways: Mapping[str, Way], unit: str = "steps") -> Figure:
     end = 1.6 * max(at or 0.0 for at in crossings.values()) or _far(list(ways.values()))
     steps = np.array([0.0, end])
     with style():
-        figure, axes = plt.subplots(figsize=(6.0, 3.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
+        looks = {}
         for i, (name, (wait, step)) in enumerate(ways.items()):
             label = _label(name, (wait, step), crossings[name] if i else math.nan, unit)
-            axes.plot(steps, wait + step * steps, color=color(i), lw=1.8, label=label)
+            (looks[label],) = axes.plot(steps, wait + step * steps, color=color(i))
             if i and (at := crossings[name]):
                 _mark(axes, at, wait + step * at, color(i))
-        axes.set(xlabel=unit, ylabel="seconds since the start", xlim=(0, end), ylim=(0, None))
+        name_unit(axes, "seconds since the start")
+        axes.set(xlabel=unit, xlim=(0, end), ylim=(0, None))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.grid(True)
-        figure.legend(loc="outside lower center", ncols=1, fontsize=8.5)
+        key(figure, looks, columns=1)
     return figure
 
 
@@ -185,15 +184,18 @@ def _far(ways: list[Way]) -> float:
 
 
 def _label(name: str, way: Way, at: float | None, unit: str) -> str:
-    wait, step = way
-    cost = f"{_time(wait)}, then {_time(step)} a step" if wait else f"{_time(step)} a step"
+    wait, step = (_time(seconds) for seconds in way)
+    if at is None and way[0]:
+        return f"{name}: {wait}, then {step} a step; never even"
     if at is None:
-        return f"{name}: {cost}; never even"
-    return f"{name}: {cost}" + (f"; even after {math.ceil(at):,} {unit}" if at > 0 else "")
+        return f"{name}: {step} a step; never even"
+    if at > 0:
+        return f"{name}: {wait}, then {step} a step; even after {math.ceil(at):,} {unit}"
+    return f"{name}: {wait}, then {step} a step" if way[0] else f"{name}: {step} a step"
 
 
 def _mark(axes, at: float, seconds: float, ground: str) -> None:
-    axes.vlines(at, 0, seconds, color=QUIET, lw=0.9, ls=":")
+    axes.vlines(at, 0, seconds, color=QUIET, lw=1, ls=":")
     axes.plot(at, seconds, "o", color=ground, mec=INK, ms=6, zorder=3)
 
 

@@ -6,9 +6,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.theme import GROUND, INK, LINE, QUIET, WIDTH, color, style
 
 GAP = "nothing runs"
+LABELS, LETTER = 1.6, 0.09  # inches: of what stands beside the rows, and of a letter
+SEEN = 1 / 1000  # of the step: bars less apart than this are drawn as one
 
 
 def step_trace(traces: Any) -> Figure:
@@ -27,7 +29,7 @@ def step_trace(traces: Any) -> Figure:
     grounds = {kind: color(i) for i, kind in enumerate(everywhere)}  # the same in all panels
     with style():
         figure, panels = plt.subplots(
-            len(named), 1, figsize=(6.8, 0.27 * sum(heights) + 0.75 * len(named)),
+            len(named), 1, figsize=(WIDTH, 0.25 * sum(heights) + 0.75 * len(named)),
             height_ratios=heights, squeeze=False, layout="constrained",
         )  # fmt: skip
         for axes, (title, trace), rows in zip(panels[:, 0], named.items(), kinds, strict=True):
@@ -43,6 +45,7 @@ def _kinds(trace: Any) -> list[str]:
 
 def _panel(axes, title: str, trace: Any, kinds: Mapping[str, str]) -> None:
     spent = trace.by_kind()
+    axes.set_xlim(0, trace.seconds * 1e3)
     for y, (kind, ground) in enumerate(kinds.items(), 1):
         bars = [(s.start * 1e3, (s.end - s.start) * 1e3) for s in trace.spans if s.kind == kind]
         _row(axes, y, bars, ground, spent[kind] / trace.seconds)
@@ -50,19 +53,31 @@ def _panel(axes, title: str, trace: Any, kinds: Mapping[str, str]) -> None:
     _row(axes, len(kinds) + 1, gaps, INK, trace.gap_share)
     for mark in trace.marks:
         start, width = mark.start * 1e3, (mark.end - mark.start) * 1e3
-        if width < 0.08e3 * trace.seconds:
-            continue
-        axes.broken_barh([(start, width)], (-0.4, 0.8), color="#dfe4e9", ec="white")
         name = mark.name.split("#")[-1].removesuffix(".step")
-        axes.text(start + width / 2, 0, name, ha="center", va="center", size=8)
+        axes.broken_barh([(start, width)], (-0.4, 0.8), color=GROUND, ec=LINE, lw=0.8)
+        if width / 1e3 / trace.seconds * (WIDTH - LABELS) > LETTER * len(name):
+            axes.text(start + width / 2, 0, name, ha="center", va="center_baseline")
     axes.set(yticks=range(1, len(kinds) + 2), yticklabels=[*kinds, GAP], xlabel="milliseconds",
-             xlim=(0, trace.seconds * 1e3), ylim=(len(kinds) + 1.6, -0.6))  # fmt: skip
-    axes.set_title(title, loc="left", size=9.5)
+             ylim=(len(kinds) + 1.6, -0.6))  # fmt: skip
+    axes.set_title(title, loc="left")
     axes.tick_params(axis="y", length=0)
+
+
+def _merged(bars: list[tuple[float, float]], apart: float) -> list[tuple[float, float]]:
+    """The bars (start, width) with those together between which nobody would see a gap."""
+    found: list[tuple[float, float]] = []
+    for start, width in sorted(bars):
+        if found and start - sum(found[-1]) < apart:
+            first = found.pop()
+            found.append((first[0], max(sum(first), start + width) - first[0]))
+        else:
+            found.append((start, width))
+    return found
 
 
 def _row(axes, y: int, bars: list, ground: str, share: float) -> None:
     # a bar narrower than a pixel would vanish: an edge of its own colour keeps it
-    axes.broken_barh(bars, (y - 0.36, 0.72), color=ground, ec=ground, lw=0.3)
-    axes.text(1.01, y, f"{share:.0%}", transform=axes.get_yaxis_transform(), va="center", size=8.5,
+    merged = _merged(bars, SEEN * axes.get_xlim()[1])
+    axes.broken_barh(merged, (y - 0.36, 0.72), color=ground, ec=ground, lw=0.3)
+    axes.text(1.01, y, f"{share:.0%}", transform=axes.get_yaxis_transform(), va="center_baseline",
               color=QUIET)  # fmt: skip

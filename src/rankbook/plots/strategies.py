@@ -1,27 +1,28 @@
 """Strategies on many ranks: the bytes each one keeps on a rank, and what more ranks bring."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.marks import beside, key, name_ends
+from rankbook.plots.theme import INK, PAPER, QUIET, WIDTH, color, style, unit
 
 PARTS = {
     "parameters": color(0),
     "gathered": color(6),
     "gradients": color(1),
     "state": color(2),
-    "buffers": "#c9ced4",
+    "buffers": color(7),
     "activations": color(5),
 }
 NAMES = {"state": "optimizer state", "gathered": "gathered parameters"}
 MIB = 2**20
 HIGH = 0.36  # of a row: each of its two bars
 MARKS = "osD^v"
-PAPER = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
-LINE = 0.062  # of the axis: what a line of text needs
+BEHIND = {"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none"}
+LINE = 0.07  # of the axis: what a line of text needs
 
 
 def rank_memory(rows: Iterable[Mapping]) -> Figure:
@@ -40,19 +41,16 @@ def rank_memory(rows: Iterable[Mapping]) -> Figure:
     if not rows:
         raise ValueError("rank_memory: no rows; give it what was measured for each strategy")
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 0.52 * len(rows) + 1.2), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 0.5 * len(rows) + 1.1), layout="constrained")
         longest = 0.0
         for y, row in enumerate(rows):
             end = _bar(axes, y - HIGH / 2, row["measured"])
-            axes.text(end, y - HIGH / 2, f" {end:,.1f}", va="center", size=8.5)
+            beside(axes, end, y - HIGH / 2, f"{end:,.1f}")
             longest = max(longest, end, _bar(axes, y + HIGH / 2, row["formula"], hatch="///"))
         axes.set_yticks(range(len(rows)), [row["strategy"] for row in rows])
         axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, longest * 1.12), xlabel="MiB on a rank")
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(left=False)
         axes.grid(axis="x")
-        axes.set_axisbelow(True)
-        figure.legend(handles=_legend(rows), loc="outside upper left", ncols=3, fontsize=8.5)
+        key(figure, _looks(rows), columns=2)
     return figure
 
 
@@ -68,23 +66,23 @@ def _bar(axes, y: float, parts: Mapping[str, float], hatch: str | None = None) -
     left = 0.0
     for name, ground in PARTS.items():
         width = parts.get(name, 0) / MIB
-        look = {"fc": "white", "ec": ground, "hatch": hatch} if hatch else {"color": ground}
+        look: dict[str, Any] = {"color": ground}
+        if hatch:
+            look = {"fc": PAPER, "ec": ground, "hatch": hatch, "hatchcolor": ground, "lw": 0.8}
         if width:
-            axes.barh(y, width, HIGH, left=left, lw=0.8, **look)
+            axes.barh(y, width, HIGH, left=left, **look)
         left += width
     return left
 
 
-def _legend(rows: list[Mapping]) -> list[Patch]:
+def _looks(rows: list[Mapping]) -> dict[str, Any]:
     seen = {name for row in rows for name, size in row["measured"].items() if size}
-    patches = [
-        Patch(color=ground, label=NAMES.get(name, name))
-        for name, ground in PARTS.items()
-        if name in seen
-    ]
+    looks: dict[str, Any] = {
+        NAMES.get(name, name): ground for name, ground in PARTS.items() if name in seen
+    }
     if any(row["formula"] for row in rows):
-        patches.append(Patch(fc="white", ec=INK, hatch="///", lw=0.8, label="by the formula"))
-    return patches
+        looks["by the formula"] = {"fc": PAPER, "ec": INK, "hatch": "///", "lw": 0.8}
+    return looks
 
 
 def scaling(rates: Mapping[str, Mapping[int, float]]) -> Figure:
@@ -104,7 +102,7 @@ def scaling(rates: Mapping[str, Mapping[int, float]]) -> Figure:
     counts = sorted({ranks for points in rates.values() for ranks in points})
     top = max(counts[-1] / counts[0], *(max(_gains(p).values()) for p in rates.values())) * 1.06
     with style():
-        figure, axes = plt.subplots(figsize=(5.4, 3.5), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
         ideal = [count / counts[0] for count in counts]
         axes.plot(counts, ideal, color=QUIET, ls="--", lw=1.2, label="ideal")
         for i, (name, points) in enumerate(rates.items()):
@@ -114,11 +112,14 @@ def scaling(rates: Mapping[str, Mapping[int, float]]) -> Figure:
         for ranks in counts[1:]:
             _efficiencies(axes, rates, ranks, top)
         room = 0.16 * (counts[-1] - counts[0])  # for what stands beside the last point
-        axes.set(xlabel="ranks", ylabel="times one rank" if counts[0] == 1 else "speed-up")
+        axes.set_xlabel("ranks")
+        unit(axes, "times one rank" if counts[0] == 1 else "speed-up")
         axes.set(xlim=(counts[0] - room / 4, counts[-1] + room), ylim=(0, top), xticks=counts)
         axes.minorticks_off()
         axes.grid(True)
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+        grounds = {name: color(i) for i, name in enumerate(rates)}
+        ends = [(list(_gains(p).values())[-1], name, grounds[name]) for name, p in rates.items()]
+        name_ends(axes, [(ideal[-1], "ideal", QUIET), *ends])
     return figure
 
 
@@ -139,5 +140,5 @@ def _efficiencies(axes, rates: Mapping, ranks: int, top: float) -> None:
     for gain, efficiency in sorted(found):
         height = max(gain, free)
         axes.annotate(f"{efficiency:.0%}", (ranks, height), (9, 0), textcoords="offset points",
-                      va="center", size=8.5, bbox=PAPER)  # fmt: skip
+                      va="center", bbox=BEHIND)  # fmt: skip
         free = height + LINE * top

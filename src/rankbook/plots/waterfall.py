@@ -6,9 +6,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from rankbook.plots.theme import INK, QUIET, color, style
-
-SLOWER = "#b03a2e"
+from rankbook.plots.marks import beside
+from rankbook.plots.theme import BAD, QUIET, WIDTH, color, style
 
 
 def speed_up_steps(steps: Sequence[Mapping], first: str = "") -> Figure:
@@ -20,16 +19,15 @@ def speed_up_steps(steps: Sequence[Mapping], first: str = "") -> Figure:
     if not steps:
         raise ValueError("speed_up_steps: no steps; give it rows that follow one another")
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 0.46 * len(steps) + 1.1), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 0.44 * len(steps) + 0.8), layout="constrained")
         reached, most = 1.0, 1.0
         for y, step in enumerate(steps):
             end = reached * step["times"]
-            ground = color(0) if end >= reached else SLOWER
+            ground = color(0) if end >= reached else BAD
             axes.barh(y, end - reached, 0.56, left=reached, color=ground)
             if y < len(steps) - 1:  # down to where the next one begins
-                axes.plot([end, end], [y + 0.28, y + 0.72], color=QUIET, lw=0.8)
-            text = f" {step['times']:.2f}x, {step['share']:.0%}"
-            axes.text(max(end, reached), y, text, va="center", size=9, color=INK)
+                axes.plot([end, end], [y + 0.28, y + 0.72], color=QUIET, lw=1)
+            beside(axes, max(end, reached), y, f"{step['times']:.2f}x, {step['share']:.0%}")
             reached, most = end, max(most, end)
         axes.set_xscale("log")
         ticks = [n for n in (0.5, 1, 2, 4, 8, 16, 32) if n <= most * 1.1]
@@ -39,6 +37,4 @@ def speed_up_steps(steps: Sequence[Mapping], first: str = "") -> Figure:
         axes.set_yticks(range(len(steps)), [step["name"] for step in steps])
         axes.set(ylim=(len(steps) - 0.4, -0.6), xlim=(0.9, most * 1.6))
         axes.set_xlabel(f"times as fast as {first}" if first else "times as fast")
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(left=False)
     return figure

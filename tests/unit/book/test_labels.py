@@ -65,9 +65,14 @@ def test_every_entry_is_a_label_that_some_source_writes():
     unused = [
         english
         for english, parts in labels.fragments()
-        if not any(all(part in text for part in parts) for text in texts)
+        if not any(all(_written(part, text) for part in parts) for text in texts)
     ]
     assert not unused
+
+
+def _written(part: str, text: str) -> bool:
+    """Kinds of faults are names with underscores, which a figure shows as spaces."""
+    return part in text or part.replace(" ", "_") in text
 
 
 def test_every_entry_has_the_same_places_in_both_languages():

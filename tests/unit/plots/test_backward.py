@@ -8,6 +8,7 @@ from rankbook.speed.strategies.backward_trace import BackwardTrace, Span
 OPERATIONS = [Span("AddmmBackward0", 0.0, 0.01), Span("EmbeddingBackward0", 0.01, 0.02)]
 
 
+@pytest.mark.given("early: 50% hidden", "late: 0% hidden")
 def test_titles_have_the_hidden_share_and_bars_are_numbered():
     early = BackwardTrace(OPERATIONS, [Span("gloo:all_reduce", 0.01, 0.02),
                                        Span("gloo:all_reduce", 0.02, 0.03)])  # fmt: skip

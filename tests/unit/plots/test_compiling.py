@@ -5,6 +5,7 @@ import pytest
 from rankbook import plots
 
 
+@pytest.mark.given("fixed: 2 graphs, 300 ms in all", "dynamic: 1 graph, 101 ms in all")
 def test_a_panel_a_way_says_how_many_graphs():
     figure = plots.compiling_calls(
         {"fixed": [(0.1, 1), (0.2, 1)], "dynamic": [(0.1, 1), (0.001, 0)]}

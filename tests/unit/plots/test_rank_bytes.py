@@ -26,6 +26,7 @@ def test_the_fullest_moment_of_each_step_is_marked():
         plots.step_memory({})
 
 
+@pytest.mark.given("1e-09", "1e-08", "1e-07")
 def test_the_map_names_what_it_shows():
     rows = [
         {"parameters": p, "ranks": n, "way": way}

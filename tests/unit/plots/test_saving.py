@@ -5,6 +5,7 @@ import pytest
 from rankbook import plots
 
 
+@pytest.mark.given("one", "other")
 def test_bars_lie_where_things_happened():
     ways = {
         "one": {"steps": [(10.0, 10.2), (10.5, 10.7)], "stands": (10.2, 10.5), "durable": 10.5},

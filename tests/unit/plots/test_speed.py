@@ -37,6 +37,7 @@ def bars(axes) -> list[Rectangle]:
     return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
 
 
+@pytest.mark.given("skipped: this is a CPU", "failed: no memory", "2 cores", "bf16")
 def test_the_ladder_has_a_bar_for_each_row_that_ran():
     figure = plots.ladder(LADDER, "2 cores")
     (axes,) = figure.axes
@@ -86,6 +87,7 @@ def test_break_even_steps(first, other, steps):
     assert break_even_steps(first, other) == (None if steps is None else pytest.approx(steps))
 
 
+@pytest.mark.given("slow: 5.0 s, then 400 ms a step; never even")
 def test_break_even_marks_where_the_wait_is_made_up_for():
     figure = plots.break_even({"eager": (0, 0.375), "compiled": (10, 0.125), "slow": (5, 0.4)})
     (axes,) = figure.axes

@@ -10,6 +10,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.given("faster", "slower", "times as fast as the plain loop")
 def test_each_bar_begins_where_the_last_one_ended():
     (axes,) = plots.speed_up_steps(STEPS, "the plain loop").axes
     boxes = [bar.get_extents().transformed(axes.transData.inverted()) for bar in axes.patches]

@@ -44,6 +44,7 @@ def span(kind, start, end):
     return SimpleNamespace(name=kind, kind=kind, start=start, end=end)
 
 
+@pytest.mark.given("large", "small")
 def test_a_trace_has_a_row_for_each_kind_and_one_for_the_gaps():
     found = SimpleNamespace(
         spans=[span("matmul", 0.0, 0.6)], marks=[span("forward", 0.0, 0.5)], seconds=1.0,
