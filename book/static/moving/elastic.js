@@ -52,7 +52,8 @@
   const f = (value) => Math.round(value * 10) / 10;
 
   function cross(svg, x, y, size) {
-    const d = `M${f(x - size)} ${f(y - size)}l${2 * size} ${2 * size}M${f(x + size)} ${f(y - size)}l${-2 * size} ${2 * size}`;
+    const [left, right, up, two] = [f(x - size), f(x + size), f(y - size), 2 * size];
+    const d = `M${left} ${up}l${two} ${two}M${right} ${up}l${-two} ${two}`;
     Moving.add(svg, "path", {d, stroke: "bad", "stroke-width": 2.5, "stroke-linecap": "round", fill: "none"});
   }
 
@@ -90,7 +91,8 @@
   /* The steps against seconds: a sawtooth, with the time without a step and the faults. */
   function sawtooth(svg, result, t, frame, {top, high, left, width}) {
     const time = frame / 10, last = result.control.length, values = shown(result, frame);
-    const x = (at) => f(left + at / result.end * (width - left - 6)), y = (step) => f(top + high - step / last * (high - 6));
+    const x = (at) => f(left + at / result.end * (width - left - 6));
+    const y = (step) => f(top + high - step / last * (high - 6));
     Moving.text(svg, 0, top - 24, t("axis.step"), {fill: "quiet"});
     const begun = result.gaps.filter(({start}) => start < time);
     for (const gap of begun) {
@@ -100,8 +102,8 @@
     result.faults.forEach(({time: at}, i) => {
       const look = at <= time ? {fill: "ink", stroke: "quiet"} : {fill: "quiet", stroke: "line"};
       const weight = at <= time ? 700 : 400;
-      Moving.add(svg, "line", {x1: x(at), x2: x(at), y1: top - 2, y2: top + high, stroke: look.stroke, "stroke-width": 1,
-        "stroke-dasharray": "2 3"});
+      Moving.add(svg, "line", {x1: x(at), x2: x(at), y1: top - 2, y2: top + high, stroke: look.stroke,
+        "stroke-width": 1, "stroke-dasharray": "2 3"});
       Moving.text(svg, x(at), top - 6, i + 1, {anchor: "middle", fill: look.fill, "font-weight": weight});
     });
     begun.forEach((gap, i) => {
@@ -116,8 +118,9 @@
       }
     });
     axis(svg, [0, 24, 48].map((step) => [left - 8, y(step) + 4.5, step, "end"]));
-    axis(svg, [0, 10, 20, 30].map((s) => [x(s), top + high + 17, s ? t("seconds", s) : 0, s ? s < 30 ? "middle" : "end" : "start"]));
-    Moving.add(svg, "path", {d: `M${left} ${top}V${top + high}H${width - 6}`, fill: "none", stroke: "line", "stroke-width": 1.25});
+    axis(svg, [[x(0), top + high + 17, 0, "start"], ...[10, 20, 30].map((s) =>
+      [x(s), top + high + 17, t("seconds", s), s < 30 ? "middle" : "end"])]);
+    frameOf(svg, top, high, left, width);
     result.worlds.forEach(({size, steps}) => {
       const done = steps.filter(([at]) => at <= time);
       if (!done.length) return;
@@ -126,8 +129,8 @@
       const [at, step] = done[done.length - 1];
       Moving.add(svg, "circle", {cx: x(at), cy: y(step), r: 2.5, fill: WORLDS[size]});
     });
-    Moving.add(svg, "line", {x1: x(Math.min(time, result.end)), x2: x(Math.min(time, result.end)), y1: top, y2: top + high,
-      stroke: "ink", "stroke-width": 1.25});
+    const now = x(Math.min(time, result.end));
+    Moving.add(svg, "line", {x1: now, x2: now, y1: top, y2: top + high, stroke: "ink", "stroke-width": 1.25});
   }
 
   /* The losses against steps, on the line of the run that nobody interrupted. */
@@ -136,7 +139,7 @@
     const x = (step) => f(left + step / control.length * (width - left - 6));
     const y = (loss) => f(top + 4 + (most - loss) / (most - least) * (high - 10));
     Moving.text(svg, 0, top - 8, t("axis.loss"), {fill: "quiet"});
-    Moving.add(svg, "path", {d: `M${left} ${top}V${top + high}H${width - 6}`, fill: "none", stroke: "line", "stroke-width": 1.25});
+    frameOf(svg, top, high, left, width);
     const d = "M" + control.map((loss, i) => `${x(i + 1)} ${y(loss)}`).join("L");
     Moving.add(svg, "path", {d, fill: "none", stroke: "grid", "stroke-width": 6, "stroke-linejoin": "round"});
     axis(svg, [0, 24, 48].map((step) => [x(step), top + high + 17, step, step < 48 ? "middle" : "end"]));
@@ -148,6 +151,11 @@
         stroke: again ? WORLDS[size] : "none", "stroke-width": 1.25});
       seen.add(step);
     }
+  }
+
+  function frameOf(svg, top, high, left, width) {
+    const d = `M${left} ${top}V${top + high}H${width - 6}`;
+    Moving.add(svg, "path", {d, fill: "none", stroke: "line", "stroke-width": 1.25});
   }
 
   function axis(svg, marks) {
@@ -174,12 +182,12 @@
       Moving.text(svg, x + 22, y, words, {fill: "quiet"});
       x += wide;
     };
-    const dash = (stroke, wide) => (at, level) => Moving.add(svg, "line", {x1: at, x2: at + 15, y1: level, y2: level, stroke,
-      "stroke-width": wide});
+    const dash = (stroke, wide) => (at, level) => Moving.add(svg, "line", {x1: at, x2: at + 15, y1: level, y2: level,
+      stroke, "stroke-width": wide});
     for (const size of [2, 4, 6]) put(t("workers", size), dash(WORLDS[size], 2.5));
     put(t("never"), dash("grid", 6));
-    put(t("again"), (at, level) => Moving.add(svg, "circle", {cx: at + 8, cy: level, r: 5, fill: "none", stroke: "quiet",
-      "stroke-width": 1.25}));
+    put(t("again"), (at, level) => Moving.add(svg, "circle", {cx: at + 8, cy: level, r: 5, fill: "none",
+      stroke: "quiet", "stroke-width": 1.25}));
     return y + 8;
   }
 
@@ -187,33 +195,40 @@
     alt: "Three nodes, each with its agent and two workers; below them, the step against seconds and the loss against "
       + "steps, as they were recorded. Faults are numbered; the seconds without a step are shaded.",
     node: "node {}", rank: "rank {}", agent: "agent", "agent.store": "agent, store", seconds: "{} s",
-    "axis.step": "step", "axis.loss": "loss, by step", workers: "{} workers", never: "never interrupted", again: "done again",
+    "axis.step": "step", "axis.loss": "loss, by step",
+    workers: "{} workers", never: "never interrupted", again: "done again",
     time: "at {} s", world: "world size {}", step: "step {}", loss: "loss {}",
     next: "fault to next step {} s", still: "without a step {} s", redone: "steps redone {}",
     "mark.1": "1 b joins", "mark.2": "2 a worker killed", "mark.3": "3 b leaves", "mark.4": "4 b and c join",
     "mark.5": "5 node c killed", "mark.6": "6 a's agent killed", "mark.7": "7 started again",
     "said.0": "The agent on node a starts two workers, ranks 0 and 1.",
     "said.0.after": "Two workers train. Every five steps they save a checkpoint.",
-    "said.1": "b's agent joins and waits. a's agent sees it and sends its workers SIGTERM: they finish the step, save and end.",
+    "said.1": "b's agent joins and waits. a's agent sees it and sends its workers SIGTERM: they finish the step, "
+      + "save and end.",
     "said.1.after": "Four new workers go on where the two stopped: no step was lost.",
     "said.2": "One of b's workers is killed. gloo finds its connection closed, so the others raise; nobody could save.",
     "said.2.after": "Four new workers, from the last checkpoint. Steps done again: {redone}.",
-    "said.3": "b's agent gets SIGTERM. All four workers save after the same step. a's agent waits until b's keep-alive is overdue.",
-    "said.3.after": "a goes on alone. No step was lost, but {still} s: almost all of it was the wait for the keep-alive.",
-    "said.4": "c joins, and b again. The rendezvous stays open a second longer, for the last call: one restart for both.",
+    "said.3": "b's agent gets SIGTERM. All four workers save after the same step. a's agent waits until b's "
+      + "keep-alive is overdue.",
+    "said.3.after": "a goes on alone. No step was lost, but {still} s: almost all of it was the wait for the "
+      + "keep-alive.",
+    "said.4": "c joins, and b again. The rendezvous stays open a second longer, for the last call: one restart for "
+      + "both.",
     "said.4.after": "Six workers, a third of the batch on each node.",
-    "said.5": "Node c is gone: both workers and the agent. The other workers raise; their agents wait for c's keep-alive.",
+    "said.5": "Node c is gone: both workers and the agent. The other workers raise; their agents wait for c's "
+      + "keep-alive.",
     "said.5.after": "Four workers go on, {still} s after the last step. Steps done again: {redone}.",
-    "said.6": "a's agent is killed, and with it the store. a's workers go, b's raise; b's agent finds nobody. The job is over.",
+    "said.6": "a's agent is killed, and with it the store. a's workers go, b's raise; b's agent finds nobody. The "
+      + "job is over.",
     "said.7": "Somebody starts a again, with the same line. The new agent hosts a new store.",
     "said.7.after": "Two workers go on from the last checkpoint. Steps done again: {redone}.",
     "said.end": "Step {}: done. Every dot lies on the wide line, whoever computed it.",
   };
   const ZH = {
-    alt: "三个节点，各有一个 agent 和两个 worker；下面是步数随秒数、loss 随步数的变化，均为实际记录。故障有编号，没有一步完成的时间涂成灰色。",
+    alt: "三个节点，各有一个 agent 和两个 worker；下面是步数随秒数、损失随步数的变化，均为实际记录。故障有编号，没有一步完成的时间涂成灰色。",
     node: "节点 {}", rank: "rank {}", agent: "agent", "agent.store": "agent，store", seconds: "{} 秒",
-    "axis.step": "步数", "axis.loss": "loss（按步数）", workers: "{} 个 worker", never: "从未中断", again: "重做",
-    time: "第 {} 秒", world: "world size {}", step: "第 {} 步", loss: "loss {}",
+    "axis.step": "步数", "axis.loss": "损失（按步数）", workers: "{} 个 worker", never: "从未中断", again: "重做",
+    time: "第 {} 秒", world: "world size {}", step: "第 {} 步", loss: "损失 {}",
     next: "故障到下一步 {} 秒", still: "停顿 {} 秒", redone: "重做 {} 步",
     "mark.1": "1 b 加入", "mark.2": "2 杀死一个 worker", "mark.3": "3 b 离开", "mark.4": "4 b、c 加入",
     "mark.5": "5 杀死节点 c", "mark.6": "6 杀死 a 的 agent", "mark.7": "7 重新启动",

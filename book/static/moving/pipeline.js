@@ -239,7 +239,8 @@
     Moving.text(svg, width, top - 11, t("holds"), {anchor: "end", fill: "quiet"});
     for (let r = 0; r < p; r++) {
       const middle = y(r) + (high + lower) / 2 + 4.5;
-      Moving.add(svg, "rect", {x: left, y: y(r), width: result.span * scale, height: high + lower, rx: 2, fill: "ground"});
+      Moving.add(svg, "rect", {x: left, y: y(r), width: result.span * scale, height: high + lower, rx: 2,
+        fill: "ground"});
       Moving.text(svg, 0, middle, t("rank", r));
       Moving.text(svg, width, middle, values[`held ${r}`], {anchor: "end"});
     }
@@ -269,7 +270,8 @@
       Moving.text(svg, Math.min(x + wide / 2, width - 2) - wide / 2, y, words,
         {anchor: "middle", fill: more.stroke});
     };
-    if (!same) mark(result.gpipe, t("end.gpipe", values.gpipe), bottom + 38, {stroke: "quiet", "stroke-dasharray": "3 3"});
+    const dashed = {stroke: "quiet", "stroke-dasharray": "3 3"};
+    if (!same) mark(result.gpipe, t("end.gpipe", values.gpipe), bottom + 38, dashed);
     mark(result.span, t("end", values.step), bottom + 19, {stroke: "ink"});
   }
 
@@ -287,14 +289,17 @@
         "key.F": "forward (F)", "key.B": "backward", "key.I": "backward, input", "key.W": "backward, weights",
         rank: "rank {}", holds: "activations", end: "ends at {} F", "end.gpipe": "GPipe: {} F",
         bubble: "bubble {} %", formula: "by the formula {} %", step: "step {} F", most: "activations: at most {}",
-        "said.gpipe": "All forward passes, then all backward passes: every rank holds the activations of all microbatches.",
+        "said.gpipe": "All forward passes, then all backward passes: every rank holds the activations of all "
+          + "microbatches.",
         "said.1f1b": "Forward and backward passes in turn: as much bubble as GPipe, far fewer activations.",
         "said.interleaved1f1b": "Two stages a rank: the pipeline fills in half the time, and pays with messages.",
-        "said.loopedbfs": "Two stages a rank, all microbatches through one before the next: GPipe, filled in half the time.",
+        "said.loopedbfs": "Two stages a rank, all microbatches through one before the next: GPipe, filled in half "
+          + "the time.",
         "said.interleavedzb": "Nobody waits for gradients of weights, so they can fill gaps.",
-        "said.zbv": "Down and up again: rank 0 has the first stage and the last. Once begun, no rank waits, if the forward "
-          + "and both halves of the backward take equally long, and messages no time.",
-        "said.dualpipev": "A V as well; in the middle, a forward and a backward pass are one, and send only when both are done.",
+        "said.zbv": "Down and up again: rank 0 has the first stage and the last. Once begun, no rank waits, if the "
+          + "forward and both halves of the backward take equally long, and messages no time.",
+        "said.dualpipev": "A V as well; in the middle, a forward and a backward pass are one, and send only when "
+          + "both are done.",
         "changed.least": "It needs at least {} microbatches.",
         "changed.rounds": "It needs equal rounds: {} microbatches.",
       },
