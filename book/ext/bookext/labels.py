@@ -80,4 +80,4 @@ def stays(words: str) -> bool:
 def fragments() -> Iterator[tuple[str, list[str]]]:
     """Each English entry with its own words: what some source must have written."""
     for english in entries():
-        yield english, [part.strip() for part in english.split("{}") if WORD.search(part)]
+        yield english, [part.strip(" ,:;.") for part in english.split("{}") if WORD.search(part)]

@@ -9,6 +9,7 @@ LINK = "{http://www.w3.org/1999/xlink}href"
 NUMBER = re.compile(r"-?\d+\.\d{3,}")
 MEANT = re.compile(r"url\(#([^)]+)\)")
 NEEDLESS = re.compile(r"(font-family|font-stretch|font-variant): [^;]*;? ?")
+LOOK = ("style", "clip-path")
 UNSEEN = re.compile(r"opacity: 0(;|$)|^fill: none(; stroke: none)?$")
 ElementTree.register_namespace("", SVG.strip("{}"))
 
@@ -21,6 +22,8 @@ def lightened(svg: str) -> Element:
     for element in root.iter():
         _lighten(element, used)
     _unwrap(root)
+    for element in list(root.iter()):
+        _share(element)
     return root
 
 
@@ -77,3 +80,29 @@ def _unwrap(element: Element) -> None:
         elif not UNSEEN.search(child.get("style", "")):
             kept.append(child)
     element[:] = kept
+
+
+def _share(element: Element) -> None:
+    """Say once for neighbours of the same look what that look is."""
+    kept: list[Element] = []
+    for child in element:
+        look = {name: child.attrib[name] for name in LOOK if name in child.attrib}
+        alone = "transform" in child.attrib and "clip-path" in look  # it is clipped as it is turned
+        if alone or not (look and kept and kept[-1].get("style") == look.get("style")):
+            kept.append(child)
+            continue
+        before = kept[-1]
+        if {name: before.attrib[name] for name in LOOK if name in before.attrib} != look:
+            kept.append(child)
+            continue
+        if before.tag != f"{SVG}g" or len(before.attrib) != len(look):
+            kept[-1] = Element(f"{SVG}g", look)
+            kept[-1].append(_without(before))
+        kept[-1].append(_without(child))
+    element[:] = kept
+
+
+def _without(element: Element) -> Element:
+    for name in LOOK:
+        element.attrib.pop(name, None)
+    return element

@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from rankbook.plots.communication import (
         alpha_beta,
         bus_bandwidth,
-        collectives,
-        queue,
         race,
         race_errors,
-        ring_steps,
         size_name,
     )
     from rankbook.plots.compiling import compiling_calls
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
     from rankbook.plots.join import join_timeline, sample_weights
     from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
+    from rankbook.plots.marks import key
     from rankbook.plots.owners import owner_parts
     from rankbook.plots.pace import batch_times, throughput
     from rankbook.plots.pipelines import wrapping_changes, wrapping_table
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from rankbook.plots.predicted import idle_by_ranks, predictions
     from rankbook.plots.rank_bytes import cheapest_ways, step_memory
     from rankbook.plots.ranks import more_ranks, reading_rates
+    from rankbook.plots.rings import collectives, queue, ring_steps
     from rankbook.plots.roofs import roofline
     from rankbook.plots.samples import batch_cut, counts, lost, shares
     from rankbook.plots.saving import save_timeline
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from rankbook.plots.step_traces import step_trace
     from rankbook.plots.strategies import rank_memory, scaling
     from rankbook.plots.tables import Table, recorded
-    from rankbook.plots.theme import color, style
+    from rankbook.plots.theme import color, powers, style
     from rankbook.plots.waterfall import speed_up_steps
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -1,15 +1,16 @@
 """What is computed for many nodes, called so in the title, and what it is checked against."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from math import isinf
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, PercentFormatter
 
-from rankbook.plots.theme import QUIET, color, style
+from rankbook.plots.marks import key, name_ends
+from rankbook.plots.theme import INK, PAPER, QUIET, SMALLEST, WIDTH, color, style, unit
 
 NAMED = (8, 64, 512)  # nodes that the chapter speaks of
 DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1.2)))
@@ -24,7 +25,7 @@ def start_at_scale(importing: NodeLines, note: str = "") -> Figure:
     ValueError without a line.
     """
     panels = {"until all ranks have imported": importing}
-    return _figure("start_at_scale", "Starting, computed", panels, "seconds", note)
+    return _named(_figure("start_at_scale", "Starting, computed", panels, "seconds", note))
 
 
 def start_up_measured(rows: Sequence[Mapping]) -> Figure:
@@ -38,25 +39,31 @@ def start_up_measured(rows: Sequence[Mapping]) -> Figure:
         raise ValueError("start_up_measured: there is nothing to draw; give it rows")
     shapes = list(dict.fromkeys((row["nodes"], row["ranks"]) for row in rows))
     ways = list(dict.fromkeys(row["way"] for row in rows))
-    wide = 0.8 / len(ways)
+    high = 0.84 / len(ways)
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 3.6), layout="constrained")
+        size = (WIDTH, 0.2 * len(ways) * len(shapes) + 1.1)
+        figure, axes = plt.subplots(figsize=size, layout="constrained")
         for i, way in enumerate(ways):
             mine = [row for row in rows if row["way"] == way]
             where = [
-                shapes.index((row["nodes"], row["ranks"])) + (i - (len(ways) - 1) / 2) * wide
+                shapes.index((row["nodes"], row["ranks"])) + (i - (len(ways) - 1) / 2) * high
                 for row in mine
             ]
-            bars = axes.bar(where, [r["measured"] for r in mine], wide, color=color(i), label=way)
-            axes.bar_label(bars, fmt="{:.1f}", fontsize=8, padding=2)
-            label = "computed" if i == 0 else None
+            axes.barh(where, [r["measured"] for r in mine], high * 0.92, color=color(i), label=way)
             computed = [row["computed"] for row in mine]
-            axes.plot(where, computed, "D", color=QUIET, mec="white", ms=6, label=label)
-        names = [f"{_of(nodes, 'node')}, {_of(ranks, 'rank')} each" for nodes, ranks in shapes]
-        axes.set_xticks(range(len(shapes)), names, fontsize=8)
-        axes.set(ylabel="seconds", title="Until the last rank has imported torch, measured")
-        axes.margins(y=0.12)
-        axes.legend(fontsize=8)
+            axes.plot(computed, where, "D", color=INK, mec=PAPER, ms=6)
+            for y, row in zip(where, mine, strict=True):
+                end = max(row["measured"], row["computed"])
+                axes.annotate(f"{row['measured']:.1f}", (end, y), (5, 0), va="center_baseline",
+                              textcoords="offset points", color=QUIET)  # fmt: skip
+        names = [f"{_of(nodes, 'node')} × {_of(ranks, 'rank')}" for nodes, ranks in shapes]
+        axes.set_yticks(range(len(shapes)), names)
+        axes.set(xlabel="seconds", ylim=(len(shapes) - 0.5, -0.5))
+        axes.set_title("Until the last rank has imported torch, measured")
+        axes.margins(x=0.1)
+        looks: dict = {way: color(i) for i, way in enumerate(ways)}
+        looks["computed"] = Line2D([], [], ls="", marker="D", color=INK, mec=PAPER, ms=6)
+        key(figure, looks, columns=4)
     return figure
 
 
@@ -71,23 +78,20 @@ def agents_meet(rows: Sequence[Mapping], computed: Mapping[int, float]) -> Figur
         raise ValueError("agents_meet: there is nothing to draw; give it rows")
     agents = [row["agents"] for row in rows]
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 3.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
         low, high = ([row[end] for row in rows] for end in ("p10", "p90"))
         axes.fill_between(agents, low, high, color=color(0), alpha=0.2, lw=0)
         medians = [row["median"] for row in rows]
-        axes.plot(agents, medians, "o-", color=color(0), label="measured, with p10 to p90")
-        axes.plot(
-            list(computed), list(computed.values()), "D", ls=DASHES[1], color=color(1),
-            label="computed",
-        )  # fmt: skip
-        axes.set(xscale="log", yscale="log", xlabel="agents", ylabel="seconds")
+        axes.plot(agents, medians, "o-", color=color(0), label="measured")
+        look = {"ls": DASHES[1], "color": color(1), "label": "computed"}
+        axes.plot(list(computed), list(computed.values()), "D", **look)
+        axes.set(xscale="log", yscale="log", xlabel="agents")
         axes.set_xticks(agents, [str(n) for n in agents])
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
-        axes.grid(True)
-        axes.set_title("Until all agents have met")
-        axes.legend(fontsize=8, loc="upper left")
+        _upright(axes, "seconds until all agents have met", (1, 2, 5))
+        ends = [(medians[-1], "measured", color(0))]
+        if computed:
+            ends.append((list(computed.values())[-1], "computed", color(1)))
+        name_ends(axes, ends)
     return figure
 
 
@@ -113,8 +117,12 @@ def all_reduce_at_scale(
     )
     for axes, name in zip(figure.axes, links, strict=True):
         if name in crossings:
-            axes.axvline(crossings[name], color=QUIET, lw=1, ls=":", zorder=1)
-    return figure
+            axes.axvline(crossings[name], color=QUIET, ls=":", zorder=1)
+            words = f"from {crossings[name]:.0f} nodes on the ring mostly waits"
+            axes.annotate(words, (crossings[name], 1), (5, -2), va="top", color=QUIET,
+                          xycoords=("data", "axes fraction"),
+                          textcoords="offset points")  # fmt: skip
+    return _named(figure)
 
 
 def share_at_scale(idle: NodeLines, lost: NodeLines, note: str = "") -> Figure:
@@ -131,48 +139,63 @@ def share_at_scale(idle: NodeLines, lost: NodeLines, note: str = "") -> Figure:
         axes.set(yscale="linear")
         axes.set_ylim(0, None)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    return figure
+    return _named(figure)
 
 
 def _figure(
-    caller: str, title: str, panels: Mapping[str, NodeLines], unit: str, note: str
+    caller: str, title: str, panels: Mapping[str, NodeLines], unit_of: str, note: str
 ) -> Figure:
     if not any(line for lines in panels.values() for line in lines.values()):
         raise ValueError(f"{caller}: there is nothing to draw; give it {{name: {{nodes: value}}}}")
     with style():
+        size = (WIDTH, 2.35 * len(panels) + 0.5 + 0.18 * len(_lines(note)))
         figure, grid = plt.subplots(
-            1,
-            len(panels),
-            figsize=(6.8 if len(panels) > 1 else 5.4, 3.8),
-            layout="constrained",
-            squeeze=False,
+            len(panels), figsize=size, layout="constrained", squeeze=False, sharex=True
         )
-        for axes, (name, lines) in zip(grid[0], panels.items(), strict=True):
-            axes.set_title(name)
-            axes.set(xscale="log", yscale="log", xlabel="nodes")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-            axes.yaxis.set_major_formatter("{x:g}")
+        for axes, (name, lines) in zip(grid[:, 0], panels.items(), strict=True):
+            axes.set(xscale="log", yscale="log")
             for i, (label, line) in enumerate(lines.items()):
                 _line(axes, line, label, i)
             axes.set_xticks(NAMED, [str(n) for n in NAMED])
-            axes.minorticks_off()
-            axes.grid(True)
-            axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(-0.05, -0.2))
+            _upright(axes, f"{name}, {unit_of}")
             axes.margins(y=0.1)
-        grid[0][0].set_ylabel(unit)
-        figure.suptitle(title, size="medium")
+        grid[-1, 0].set_xlabel("nodes")
+        figure.suptitle(title, x=0.01, ha="left")
         if note:
-            figure.supxlabel(textwrap.fill(note, 110), size=7.5, color=QUIET)
+            figure.supxlabel("\n".join(_lines(note)), x=0.01, ha="left", size=SMALLEST, color=QUIET)
     return figure
+
+
+def _named(figure: Figure) -> Figure:
+    """The figure with the names of its lines at their ends, now that the axes are what they are."""
+    with style():
+        for axes in figure.axes:
+            named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+            ends = [(line.get_ydata()[-1], line.get_label(), line.get_color()) for line in named]
+            name_ends(axes, ends)
+    return figure
+
+
+def _lines(note: str) -> list[str]:
+    """Each assumption on a line of its own."""
+    return note.split(", ") if note else []
+
+
+def _upright(axes: Axes, words: str, steps: Sequence[float] = (1, 3)) -> None:
+    """A logarithmic axis in plain numbers."""
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.grid(axis="y")
+    unit(axes, words)
 
 
 def _line(axes: Axes, line: Mapping[int, float], label: str, number: int) -> None:
     """What ends as a line with dots at the named numbers of nodes; what does not as crosses."""
-    look = {"color": color(number), "label": label}
     ends = {n: value for n, value in sorted(line.items()) if not isinf(value)}
     dots = [i for i, n in enumerate(ends) if n in NAMED]
-    style_ = {"marker": "o", "ms": 4, "markevery": dots, "ls": DASHES[number % len(DASHES)]}
-    axes.plot(list(ends), list(ends.values()), **look, **style_)
+    look = {"color": color(number), "label": label, "ls": DASHES[number % len(DASHES)]}
+    axes.plot(list(ends), list(ends.values()), marker="o", markevery=dots, **look)
     never = [n for n, value in line.items() if isinf(value)]
     if never:
         above = axes.get_xaxis_transform()  # nodes across, share of the height up

@@ -5,15 +5,15 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+from rankbook.plots.marks import key, name_ends
+from rankbook.plots.theme import GRID, INK, PAPER, QUIET, WIDTH, color, ink_on, powers, style, unit
 
-COMPUTE = "#dfe3e7"  # the bar of the backward pass; its gradients are lines in it
+COMPUTE = GRID  # the bar of the backward pass; its gradients are lines in it
 TURN = 0.62  # of one lane: the backward pass, and below it one for each bucket on its way at once
 GAP = 0.5  # between ranks
-WIDTH, LABELS = 5.4, 0.75  # inches: of the figure, and of what stands beside the rows
-DIGIT = 0.09  # inches: a bucket's number with what it needs beside it
+ROW, LABELS = 0.3, 0.75  # inches: of a lane, and of what stands beside the rows
+DIGIT = 0.11  # inches: a bucket's number with what it needs beside it
 MARKS = ("-", "--", "-.", ":")
 
 
@@ -36,19 +36,22 @@ def by_step(
         raise ValueError(f"by_step: no run is called {control!r}; there is {', '.join(curves)}")
     longest = max(len(values) for values in curves.values())
     with style():
-        figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
         if logarithmic:
             axes.set_yscale("log", nonpositive="mask")
-        number = 0
+            powers(axes.yaxis)
+        number, ends = 0, []
         for name, values in curves.items():
             look: dict[str, Any] = {"color": QUIET, "lw": 6, "alpha": 0.4, "zorder": 1}
             if name != control:
-                look = {"color": color(number), "lw": 1.8, "ls": MARKS[number % len(MARKS)]}
+                look = {"color": color(number), "ls": MARKS[number % len(MARKS)]}
                 number += 1
             axes.plot(range(1, len(values) + 1), values, label=name, **look)
-        axes.set(xlabel="optimizer step", ylabel=ylabel, xlim=(1, longest))
+            ends.append((float(values[-1]), name, look["color"]))
+        axes.set(xlabel="optimizer step", xlim=(1, longest))
+        unit(axes, ylabel)
         axes.grid(axis="y")
-        figure.legend(loc="outside lower center", ncols=3, fontsize=8.5)
+        name_ends(axes, ends)
     return figure
 
 
@@ -56,7 +59,7 @@ def overlap(by_name: Mapping[str, Sequence]) -> Figure:
     """Draw backward passes below each other, on one time axis: two kinds of bars for each rank.
 
     by_name: title to one `rankbook.parallel.BackwardPass` a rank, as `OverlapRecorder.gather` gives
-    them. The grey bar is the backward pass up to the last gradient; each line in it is a gradient
+    them. The pale bar is the backward pass up to the last gradient; each line in it is a gradient
     that became ready, in the colour of its bucket. Below lie the buckets' all_reduces, with their
     numbers. Behind the title stands the share of the communication that the backward pass hides.
     Raises ValueError without a backward pass.
@@ -68,7 +71,7 @@ def overlap(by_name: Mapping[str, Sequence]) -> Figure:
     with style():
         figure, axes = plt.subplots(
             len(by_name),
-            figsize=(WIDTH, 0.24 * sum(heights) + 0.32 * len(heights) + 0.75),
+            figsize=(WIDTH, ROW * sum(heights) + 0.34 * len(heights) + 0.75),
             height_ratios=[height + 1.2 for height in heights],
             sharex=True,
             squeeze=False,
@@ -78,14 +81,10 @@ def overlap(by_name: Mapping[str, Sequence]) -> Figure:
             _rows(below, passes, longest)
             total = sum(each.communication for each in passes)
             hidden = sum(each.hidden for each in passes) / total if total else 0.0
-            below.set_title(f"{title}: {hidden:.0%} of all_reduce hidden", loc="left", size=9.5)
+            below.set_title(f"{title}: {hidden:.0%} of all_reduce hidden", loc="left")
         axes[-1, 0].set(xlabel="milliseconds", xlim=(0, longest * 1e3 * 1.005))
-        patches = [
-            Patch(color=COMPUTE, label="backward, a line for each gradient"),
-            Patch(color=color(0), label="all_reduce of a bucket"),
-        ]
-        figure.legend(handles=patches, loc="outside upper left", ncols=2, fontsize=8.5,
-                      handlelength=1.1, columnspacing=1.2)  # fmt: skip
+        names = "backward, a line for each gradient", "all_reduce of a bucket"
+        key(figure, dict(zip(names, (COMPUTE, color(0)), strict=True)), columns=2)
     return figure
 
 
@@ -121,9 +120,6 @@ def _rows(axes, passes: Sequence, longest: float) -> None:
         ticks[top + _height(each) / 2] = f"rank {each.rank}"
         top += _height(each) + GAP
     axes.set(ylim=(top - GAP, 0), yticks=list(ticks), yticklabels=list(ticks.values()))
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(left=False)
-    axes.tick_params(axis="x", color=QUIET)
 
 
 def _gradients(axes, each, top: float, zero: float) -> None:
@@ -133,7 +129,7 @@ def _gradients(axes, each, top: float, zero: float) -> None:
     for ready in each.gradients:
         at = (ready.time - zero) * 1e3
         ground = color(bucket_of[ready.name]) if ready.name in bucket_of else INK
-        axes.vlines(at, top, top + 0.92, color=ground, lw=1.4)
+        axes.vlines(at, top, top + 0.92, color=ground, lw=1.5)
 
 
 def _buckets(axes, each, top: float, zero: float, longest: float) -> None:
@@ -141,7 +137,7 @@ def _buckets(axes, each, top: float, zero: float, longest: float) -> None:
         start, length = bucket.start - zero, bucket.end - bucket.start
         where = (top + TURN * lane, TURN * 0.88)
         ground = color(bucket.index)
-        axes.broken_barh([(start * 1e3, length * 1e3)], where, color=ground, ec="white", lw=0.5)
+        axes.broken_barh([(start * 1e3, length * 1e3)], where, color=ground, ec=PAPER, lw=0.8)
         if length / longest * (WIDTH - LABELS) > DIGIT:
             axes.text((start + length / 2) * 1e3, where[0] + where[1] / 2, bucket.index,
-                      ha="center", va="center_baseline", size=7, color=ink_on(ground))  # fmt: skip
+                      ha="center", va="center_baseline", color=ink_on(ground))  # fmt: skip

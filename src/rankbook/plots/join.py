@@ -5,23 +5,22 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import GROUND, INK, LINE, PAPER, QUIET, WIDTH, color, style
 
 # what a rank does for itself; what it does for the others, in Join
 KINDS = {
     "forward": (color(0), "forward"),
     "backward": (color(1), "backward"),
     "step": (color(4), "optimizer step"),
-    "ask": ("#b4bac1", "asks who has inputs"),
+    "ask": (LINE, "asks who has inputs"),
     "main_hook": (color(2), "main hook"),
     "post_hook": (color(6), "post hook"),
 }
 COLLECTIVE = INK
-GROUND = "#f1f3f5"
-WIDTH, ROW = 6.8, 0.72  # inches: of the figure, of a rank's row
+ROW = 0.72  # inches: of a rank's row
 SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
 
 
@@ -53,16 +52,12 @@ def join_timeline(
         _answers(axes, timeline, rows, scale)
         axes.set(ylim=(len(rows), -0.1), xlim=(0, timeline.span * scale * 1.005), xlabel=unit)
         axes.set_yticks([row + 0.5 for row in rows.values()], [f"rank {rank}" for rank in rows])
-        axes.set_title(title, loc="left", size=9.5)
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(left=False)
-        axes.tick_params(axis="x", color=QUIET)
+        axes.set_title(title, loc="left")
         seen = {event.kind for event in timeline.events}
-        patches = [Patch(color=c, label=name) for kind, (c, name) in KINDS.items() if kind in seen]
+        names = {name: paint for kind, (paint, name) in KINDS.items() if kind in seen}
         if "collective" in seen:
-            patches.append(Patch(color=COLLECTIVE, label="collective"))
-        figure.legend(handles=patches, loc="outside upper left", ncols=4, fontsize=8.5,
-                      handlelength=1.1, columnspacing=1.2)  # fmt: skip
+            names["collective"] = COLLECTIVE
+        key(figure, names)
     return figure
 
 
@@ -72,12 +67,12 @@ def _events(axes, timeline, rank: int, row: int, scale: float) -> None:
         return [((e.start - timeline.start) * scale, (e.end - e.start) * scale) for e in mine]
 
     for kind, (ground, _) in KINDS.items():
-        axes.broken_barh(boxes(kind), (row + 0.14, 0.5), color=ground, ec="white", lw=0.4)
+        axes.broken_barh(boxes(kind), (row + 0.14, 0.5), color=ground, ec=PAPER, lw=0.6)
     axes.broken_barh(boxes("collective"), (row + 0.67, 0.15), color=COLLECTIVE, lw=0)
     for left, _ in boxes("exhausted"):
-        axes.plot([left, left], [row + 0.02, row + 0.86], color=color(3), lw=1.4)
+        axes.plot([left, left], [row + 0.02, row + 0.86], color=INK, lw=1.5)
         side = "right" if left > timeline.span * scale / 2 else "left"
-        axes.text(left, row + 0.06, " inputs used up ", color=color(3), size=7.5, ha=side)
+        axes.text(left, row + 0.06, " inputs used up ", color=INK, ha=side)
 
 
 def _note(axes, timeline, rank: int, row: int, scale: float, text: str) -> None:
@@ -85,7 +80,7 @@ def _note(axes, timeline, rank: int, row: int, scale: float, text: str) -> None:
     room = timeline.start + timeline.span - last.end > timeline.span / 4
     left = (last.end if room else last.start) - timeline.start
     if text:
-        axes.text(left * scale, row + 0.39, f"  {text}", va="center", size=8.5)
+        axes.text(left * scale, row + 0.39, f"  {text}", va="center")
 
 
 def _answers(axes, timeline, rows: Mapping[int, int], scale: float) -> None:
@@ -109,7 +104,7 @@ def sample_weights(by_way: Mapping[str, Sequence]) -> Figure:
     if not by_way:
         raise ValueError("sample_weights: there is no way to draw; give it weigh_inputs of some")
     with style():
-        size = (WIDTH, 0.85 * len(by_way) + 0.75)
+        size = (WIDTH, 0.82 * len(by_way) + 0.65)
         figure, grid = plt.subplots(
             len(by_way), figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
         )
@@ -118,14 +113,18 @@ def sample_weights(by_way: Mapping[str, Sequence]) -> Figure:
             for rank, values in enumerate(weights):
                 at = [left + number for number in range(len(values))]
                 axes.bar(at, [float(v) for v in values], color=color(rank), width=0.82)
+                if axes is grid[0, 0]:
+                    _name(axes, sum(at) / len(at), rank)
                 ticks |= {x: str(number) for number, x in enumerate(at)}
                 left += len(values) + 1  # a gap between ranks
             axes.axhline(1, color=QUIET, lw=0.8, zorder=0)
-            axes.set_title(way, loc="left", size=9.5)
-            axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-            axes.set_xticks(list(ticks), ticks.values(), size=7.5)
+            axes.set_title(way, loc="left")
+            axes.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+            axes.set_xticks(list(ticks), ticks.values())
         grid[-1, 0].set_xlabel("input of the rank, in its order")
-        ranks = max(len(weights) for weights in by_way.values())
-        patches = [Patch(color=color(rank), label=f"rank {rank}") for rank in range(ranks)]
-        figure.legend(handles=patches, loc="outside upper left", ncols=8, fontsize=8.5)
     return figure
+
+
+def _name(axes, x: float, rank: int) -> None:
+    axes.annotate(f"rank {rank}", (x, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center",
+                  textcoords="offset points", color=color(rank), weight="bold")  # fmt: skip

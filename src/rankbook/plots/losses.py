@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.marks import name_ends
+from rankbook.plots.theme import INK, QUIET, WIDTH, color, powers, style, unit
 from rankbook.plots.vector import bundle
 
 MARKS = ("-", "--", "-.", ":")
@@ -26,18 +27,20 @@ class LearningCurve:
 
     def __init__(self, steps: int, lines: Mapping[str, float]):
         with style():
-            self.figure, axes = plt.subplots(figsize=(6.8, 3.4), layout="constrained")
-            axes.set(xlim=(0, steps), yscale="log", xlabel="optimizer step", ylabel="perplexity")
-            axes.yaxis.set_major_locator(LogLocator(subs=range(1, 10)))
+            self.figure, axes = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
+            axes.set(xlim=(0, steps), yscale="log", xlabel="optimizer step")
+            unit(axes, "perplexity")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter("{x:,.0f}")
             axes.minorticks_off()
             axes.grid(axis="y")
             for name, value in lines.items():
-                axes.axhline(value, color=QUIET, lw=1, ls="--")
-                axes.text(steps, value, f"{name}: {value:.0f}", ha="right", va="bottom", color=INK)
-            (self._train,) = axes.plot([], [], color=color(2), lw=1.2, label="training, each step")
-            (self._valid,) = axes.plot([], [], "o-", color=color(0), ms=4, label="validation")
-            self.figure.legend(loc="outside upper center", ncols=2)
+                axes.axhline(value, color=QUIET, ls="--")
+                axes.annotate(f"{name}: {value:.0f}", (0, value), (4, 3), color=INK,
+                              textcoords="offset points")  # fmt: skip
+            (self._train,) = axes.plot([], [], color=color(2), label="training, each step")
+            (self._valid,) = axes.plot([], [], "o-", color=color(0), label="validation")
+            axes.legend(loc="upper right", labelcolor="linecolor")
         self._axes = axes
         plt.close(self.figure)  # or the end of the cell would show it once more
         self._handle = _display(self.figure)
@@ -80,17 +83,20 @@ def loss_curves(curves: Mapping[str, tuple[int, Sequence[float]]], average: int 
     if not curves or not all(losses for _, losses in curves.values()):
         raise ValueError("loss_curves: there is nothing to draw; give it the losses of a training")
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 3.2), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
+        named = []
         for i, (name, (samples, losses)) in enumerate(curves.items()):
             together = max(1, average // samples)
             ends = [*range(0, len(losses), together), len(losses)]
             means = [sum(losses[a:b]) / (b - a) for a, b in pairwise(ends)]
             seen = [samples * end for end in ends[1:]]
-            dashes, width = ("--", 1.8) if i % 2 else ("-", 2.6)
+            dashes, width = ("--", 1.5) if i % 2 else ("-", 2.2)
             axes.plot(seen, means, color=color(i), label=name, ls=dashes, lw=width)
-        axes.set(xlabel="samples seen", ylabel="training loss", xlim=(0, None))
+            named.append((means[-1], name, color(i)))
+        axes.set(xlabel="samples seen", xlim=(0, None))
+        unit(axes, "training loss")
         axes.grid(axis="y")
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+        name_ends(axes, named)
     return figure
 
 
@@ -106,21 +112,24 @@ def growing_batches(
     if not curves or not all(of and all(of) for of in curves.values()):
         raise ValueError("growing_batches: there is nothing to draw; give it points of a training")
     with style():
-        figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
+        ends = []
         for number, (name, of) in enumerate(curves.items()):
             seen = [samples for samples, _ in of[0]]
             losses = np.array([[loss for _, loss in curve] for curve in of])
-            look = {"ls": MARKS[number % len(MARKS)], "lw": 1.8, "color": color(number)}
+            look = {"ls": MARKS[number % len(MARKS)], "color": color(number)}
             axes.plot(seen, np.median(losses, 0), label=name, **look)
+            ends.append((float(np.median(losses, 0)[-1]), name, color(number)))
             if len(of) > 1:
                 axes.fill_between(seen, losses.min(0), losses.max(0), color=color(number),
                                   alpha=0.15, lw=0)  # fmt: skip
         axes.axvline(change, color=QUIET, lw=1)
-        axes.annotate("the world grows", (change, 1), (4, -4), size=8.5, color=INK, va="top",
+        axes.annotate("the world grows", (change, 1), (4, 2), color=INK, va="top",
                       xycoords=("data", "axes fraction"), textcoords="offset points")  # fmt: skip
-        axes.set(xlabel="samples seen", ylabel="loss over all samples", xlim=(0, None))
+        axes.set(xlabel="samples seen", xlim=(0, None))
+        unit(axes, "loss over all samples")
         axes.grid(axis="y")
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+        name_ends(axes, ends)
     return figure
 
 
@@ -140,24 +149,25 @@ def world_losses(
     }
     with style():
         figure, (above, below) = plt.subplots(
-            2, figsize=(6.4, 3.9), height_ratios=(2, 1), sharex=True, layout="constrained"
+            2, figsize=(WIDTH, 3.6), height_ratios=(3, 2), sharex=True, layout="constrained"
         )
-        above.plot(list(control), list(control.values()), color=QUIET, lw=5, alpha=0.35,
-                   label="never interrupted")  # fmt: skip
-        named = set()
+        above.plot(list(control), list(control.values()), color=QUIET, lw=5, alpha=0.35)
+        last = max(control)
+        above.annotate("never interrupted", (last, control[last]), (0, 8), ha="right", color=QUIET,
+                       textcoords="offset points")  # fmt: skip
         for size, steps in groupby(sorted(losses), key=sizes.__getitem__):
             steps = list(steps)
             off = [max(abs(losses[step] - control[step]), FLOOR) for step in steps]
-            label = None if size in named else f"{size} ranks"
-            above.plot(steps, [losses[s] for s in steps], "o-", ms=3.5, lw=1.4,
-                       color=colors[size], label=label)  # fmt: skip
-            below.semilogy(steps, off, "o", ms=3.5, color=colors[size])
-            named.add(size)
+            above.plot(steps, [losses[s] for s in steps], "o-", ms=4, color=colors[size])
+            below.semilogy(steps, off, "o", ms=4, color=colors[size])
+            below.text(steps[0], 3e-5, f"{size} ranks", color=colors[size])
         below.axhline(1e-5, color=QUIET, ls="--", lw=1)
-        below.set(xlabel="step", ylabel="off by", ylim=(FLOOR / 2, 1e-4))
+        below.set(xlabel="step", ylim=(FLOOR / 2, 4e-4), yticks=(1e-9, 1e-7, 1e-5))
+        below.minorticks_off()
+        powers(below.yaxis)
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
-        above.set_ylabel("loss")
+        unit(above, "loss")
+        unit(below, "off by")
         for axes in (above, below):
             axes.grid(axis="y")
-        figure.legend(loc="outside lower center", ncols=5, fontsize=8.5)
     return figure

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
-from rankbook.plots.theme import INK, color, ink_on, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import INK, LINE, PAPER, WIDTH, color, ink_on, style
 
 PARTS = ("making and wrapping", "the loop", "closing")
-GROUNDS = ("#c9ced4", color(0), color(2))
-WIDE = 0.09  # of the axis: what a value needs to stand inside its part
+GROUNDS = (LINE, color(0), color(2))
+WIDE = 0.1  # of the axis: what a value needs to stand inside its part
 
 
 def owner_parts(
@@ -33,31 +33,28 @@ def owner_parts(
     }
     longest = max(sum(part for part in parts) for parts in middle.values())
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 0.75 * len(runs) + 1.1), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 0.62 * len(runs) + 1.1), layout="constrained")
         for y, (owner, parts) in enumerate(middle.items()):
             _bar(axes, y, parts, longest)
             if timed and owner in timed:
                 first, last = timed[owner]
                 start, end = sum(parts[:first]), sum(parts[: last + 1])
-                axes.plot([start, end], [y + 0.36] * 2, color=INK, marker="|", ms=7, lw=1.4)
+                axes.plot([start, end], [y + 0.36] * 2, color=INK, marker="|", ms=7, lw=1.5)
         axes.set_yticks(range(len(middle)), list(middle))
         axes.set(ylim=(len(middle) - 0.4, -0.5), xlim=(0, longest * 1.02), xlabel="ms of a run")
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(left=False)
-        handles: list = [Patch(color=ground) for ground in GROUNDS]
-        names = list(PARTS)
+        names: dict = dict(zip(PARTS, GROUNDS, strict=True))
         if timed:
-            handles.append(Line2D([], [], color=INK, marker="|", lw=1.4))
-            names.append("what the first clock measured")
-        figure.legend(handles, names, loc="outside upper left", ncols=2, fontsize=8.5)
+            line = Line2D([], [], color=INK, marker="|", lw=1.5)
+            names["what the first clock measured"] = line
+        key(figure, names, columns=2)
     return figure
 
 
 def _bar(axes, y: float, parts: Sequence[float], longest: float) -> None:
     left = 0.0
     for width, ground in zip(parts, GROUNDS, strict=True):
-        axes.barh(y, width, 0.5, left=left, color=ground)
+        axes.barh(y, width, 0.5, left=left, color=ground, ec=PAPER, lw=0.8)
         if width > WIDE * longest:
             at, ink = left + width / 2, ink_on(ground)
-            axes.text(at, y, f"{width:.0f}", ha="center", va="center", size=8.5, color=ink)
+            axes.text(at, y, f"{width:.0f}", ha="center", va="center", color=ink)
         left += width

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from rankbook.plots.marks import key
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import INK, QUIET, color, style
+from rankbook.plots.theme import INK, QUIET, WIDTH, color, style
 
 ORIGINAL_MS = 699  # a batch of 20 rows in each of two pipelines, as its log says after the warm-up
 
@@ -23,29 +24,32 @@ def throughput(results: Iterable[Mapping]) -> Figure | Table:
     rows = [row for row in found["rows"] if row["schedule"] != "unsplit"]
     schedules = list(dict.fromkeys(row["schedule"] for row in rows))
     counts = sorted({row["microbatches"] for row in rows})
-    width = 0.8 / len(counts)
+    high = 0.84 / len(counts)
     with style():
-        figure, axes = plt.subplots(figsize=(6.8, 3.3), layout="constrained")
+        figure, axes = plt.subplots(
+            figsize=(WIDTH, 0.6 * len(schedules) + 1.1), layout="constrained"
+        )
         for i, count in enumerate(counts):
             of_count = [row for row in rows if row["microbatches"] == count]
             places = [
-                schedules.index(row["schedule"]) + (i - (len(counts) - 1) / 2) * width
+                schedules.index(row["schedule"]) + (i - (len(counts) - 1) / 2) * high
                 for row in of_count
             ]
-            heights = [row["median"] for row in of_count]
             label = f"{count} microbatches"
-            axes.bar(places, heights, width * 0.92, color=color(i), label=label)
+            lengths = [row["median"] for row in of_count]
+            axes.barh(places, lengths, high * 0.9, color=color(i), label=label)
             ends = [row["p10"] for row in of_count], [row["p90"] for row in of_count]
-            axes.vlines(places, *ends, color=INK, lw=0.8)
+            axes.hlines(places, *ends, color=INK, lw=1)
         for row, dashes in zip(_unsplit(found), (":", "--"), strict=False):
             threads = f"{row['threads']} thread{'s' * (row['threads'] != '1')}"
-            label = f"one process, {threads}"
-            axes.axhline(row["median"], color=QUIET, ls=dashes, lw=1.2, label=label)
-        axes.set_xticks(range(len(schedules)), schedules, rotation=20, ha="right")
-        axes.set(ylabel="tokens per second", ylim=(0, None))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
+            axes.axvline(row["median"], color=QUIET, ls=dashes, label=f"one process, {threads}")
+        axes.set_yticks(range(len(schedules)), schedules)
+        axes.set(xlabel="tokens per second", xlim=(0, None), ylim=(len(schedules) - 0.5, -0.5))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        lines = {line.get_label(): line for line in axes.lines}
+        bars = {f"{count} microbatches": color(i) for i, count in enumerate(counts)}
+        key(figure, bars | lines, columns=2)
         axes.set_title(f"{found['where']}, torch {found['libraries']['torch']}, {found['when']}")
-        figure.legend(loc="outside lower center", ncols=3)
     plt.close(figure)  # it is what the cell returns; left open, it would be shown twice
     return figure
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+from rankbook.plots.theme import GROUND, INK, LINE, QUIET, WIDTH, color, ink_on, style
 
 NAMES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE")
 
@@ -27,7 +27,7 @@ def nodes(ranks: Iterable[Mapping[str, int]], titles: Mapping[int, str] | None =
     }
     width = len(ranks) + 0.35 * len(by_node)
     with style():
-        figure, axes = plt.subplots(figsize=(min(6.8, 1.45 * width), 1.9), layout="constrained")
+        figure, axes = plt.subplots(figsize=(min(WIDTH, 1.3 * width), 1.9), layout="constrained")
         left, before = 0.0, 0
         for node, own in by_node.items():
             _node(axes, left, f"node {node}" + (titles or {}).get(node, ""), len(own))
@@ -42,15 +42,15 @@ def nodes(ranks: Iterable[Mapping[str, int]], titles: Mapping[int, str] | None =
 
 
 def _node(axes, left: float, title: str, ranks: int) -> None:
-    shape = {"boxstyle": "round,pad=0,rounding_size=0.08", "fc": "#f1f3f5", "ec": QUIET}
+    shape = {"boxstyle": "round,pad=0,rounding_size=0.08", "fc": GROUND, "ec": LINE}
     axes.add_patch(FancyBboxPatch((left, 0), ranks, 1.35, **shape))
     axes.text(left + 0.06, 1.48, title, color=INK, weight="bold")
 
 
 def _rank(axes, x: float, before: int, names: Mapping[str, int]) -> None:
-    ground = color(names["GROUP_RANK"])
+    ground = color(names["RANK"])
     axes.plot(x, 0.92, "o", ms=26, color=ground)
     axes.text(x, 0.91, names["RANK"], ha="center", va="center", size=12, color=ink_on(ground))
-    axes.text(x, 0.42, f"local {names['LOCAL_RANK']}", ha="center", va="center", size=8.5)
+    axes.text(x, 0.42, f"local {names['LOCAL_RANK']}", ha="center", va="center", color=QUIET)
     sum_ = f"{before} + {names['LOCAL_RANK']} = {names['RANK']}"
-    axes.text(x, 0.16, sum_, ha="center", va="center", size=8.5, color=INK)
+    axes.text(x, 0.16, sum_, ha="center", va="center", color=INK)

@@ -6,18 +6,19 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Rectangle
 
-from rankbook.plots.theme import INK, QUIET, color, ink_on, style
+from rankbook.plots.marks import key
+from rankbook.plots.theme import GROUND, INK, PAPER, QUIET, WIDTH, color, ink_on, style
 
-GROUND = "#f1f3f5"  # of samples that a reader did not read
-ONCE, MORE, NEVER = color(2), color(1), "white"
+ONCE, MORE, NEVER = color(2), color(1), PAPER  # and GROUND where a reader did not read
 LABELS = {ONCE: "once", MORE: "twice or more", NEVER: "never"}
 HATCH = {NEVER: "////"}  # of a sample that nobody read: it differs without colours, too
-CELL, WIDTH = 0.21, 6.4  # inches: of a cell where there is room, and of the widest figure
-BEHIND = 4  # cells: room for the words behind a row
+CELL, DIGIT = 0.25, 0.115  # inches: of a cell where there is room, and what a number in it needs
+LETTER = 0.085  # inches: of words beside the cells
+BEHIND = 0.85  # inches: room for the words behind a row
 MOST = 60  # samples: more would not be seen on a page
-CUT_CELL, CUT_MOST = 0.34, 16  # of `batch_cut`, whose cells hold numbers: inches, samples
+CUT_CELL, CUT_MOST = 0.3, 16  # of `batch_cut`, whose cells hold numbers: inches, samples
 
 
 def shares(audits: Any) -> Figure:
@@ -35,30 +36,34 @@ def shares(audits: Any) -> Figure:
     if longest > MOST:
         raise ValueError(f"shares: {longest} samples; {MOST} are the most that can be drawn")
     names = [name for audit in by_title.values() for name in audit.by_reader]
-    left = 0.25 + 0.075 * max(len(name) for name in [*names, "together"])
-    cell = min(CELL, (WIDTH - left) / (longest + BEHIND))
-    heights = [(len(audit.by_reader) + 1.4) * cell for audit in by_title.values()]
+    left = 0.15 + LETTER * max(len(name) for name in [*names, "together"])
+    behind = BEHIND if any(map(_others, by_title.values())) else 0.08
+    cell = min(CELL, (WIDTH - left - behind) / longest)
+    heights = [(len(audit.by_reader) + 1.4) * max(cell, 0.15) for audit in by_title.values()]
     with style():
         figure, axes = plt.subplots(
             len(by_title),
-            figsize=(
-                max(4.6, left + (longest + BEHIND) * cell),
-                sum(heights) + 0.5 * len(heights) + 0.5,
-            ),
+            figsize=(WIDTH, sum(heights) + 0.5 * len(heights) + 0.35),
             height_ratios=heights,
             squeeze=False,
             layout="constrained",
         )
         for below, (title, audit) in zip(axes[:, 0], by_title.items(), strict=True):
-            _grid(below, audit, longest)
-            below.set_title(f"{title}: {_counts(audit)}" if title else _counts(audit),
-                            loc="left", size=9)  # fmt: skip
-        patches = [
-            Patch(facecolor=ground, label=label, ec=INK, lw=0.4, hatch=HATCH.get(ground))
-            for ground, label in LABELS.items()
-        ]
-        figure.legend(handles=patches, loc="outside lower left", ncols=3, fontsize=8.5)
+            _grid(below, audit, WIDTH - left, cell)
+            below.set_title(f"{title}: {_counts(audit)}" if title else _counts(audit))
+        key(figure, {label: _look(ground) for ground, label in LABELS.items()})
     return figure
+
+
+def _look(ground: str) -> dict[str, Any]:
+    hatched = {"hatch": HATCH.get(ground), "edgecolor": QUIET, "lw": 0.6}
+    return {"facecolor": ground} | (hatched if ground in HATCH else {})
+
+
+def _others(audit: Any) -> int:
+    """How much the readers read that is not in the set, the most of any of them."""
+    outside = [sum(s not in audit.times for s in read) for read in audit.by_reader.values()]
+    return max(outside, default=0)
 
 
 def _counts(audit: Any) -> str:
@@ -68,35 +73,39 @@ def _counts(audit: Any) -> str:
     return ", ".join(parts + [f"{more} more often"] * (more > 0))
 
 
-def _grid(axes, audit: Any, columns: int) -> None:
+def _grid(axes, audit: Any, room: float, cell: float) -> None:
+    """room: inches right of the readers' names. cell: inches of a cell."""
+    numbers = cell >= DIGIT
     samples, rows = list(audit.times), len(audit.by_reader)
     for row, read in enumerate(audit.by_reader.values()):
         counts = Counter(read)
         for column, sample in enumerate(samples):
             ground = _ground(audit.times[sample]) if counts[sample] else GROUND
-            _cell(axes, row, column, ground, counts[sample] if counts[sample] > 1 else "")
+            said = counts[sample] if numbers and counts[sample] > 1 else ""
+            _cell(axes, row, column, ground, said)
         if others := len(read) - sum(counts[sample] for sample in samples):
-            axes.text(len(samples) + 0.2, row + 0.5, f"+{others} others", va="center", size=8)
+            axes.text(len(samples) + 0.2, row + 0.5, f"+{others} others", va="center")
     for column, sample in enumerate(samples):
         times = audit.times[sample]
-        _cell(axes, rows + 0.4, column, _ground(times), times)
-    axes.set(xlim=(0, columns + BEHIND), ylim=(rows + 1.4, 0), aspect="equal", anchor="W")
+        _cell(axes, rows + 0.4, column, _ground(times), times if numbers else "")
+    axes.set(xlim=(0, room / cell), ylim=(rows + 1.4, 0))
     ticks = [*(row + 0.5 for row in range(rows)), rows + 0.9]
     axes.set_yticks(ticks, [*audit.by_reader, "together"])
-    step = 1 if len(samples) <= 16 else 5
+    step = 1 if cell > 0.2 else 5 if cell > 0.08 else 10
     axes.set_xticks([c + 0.5 for c in range(0, len(samples), step)], samples[::step])
-    axes.tick_params(length=0, labelsize=8)
+    axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
 
 def _cell(axes, row: float, column: int, ground: str, text) -> None:
-    box = Rectangle((column, row), 1, 1, facecolor=ground, ec="white", lw=1)
+    box = Rectangle((column, row), 1, 1, facecolor=ground, ec=PAPER, lw=1)
     axes.add_patch(box)
     if hatch := HATCH.get(ground):
-        box.set(hatch=hatch, edgecolor=INK, lw=0.4)
+        box.set(hatch=hatch, edgecolor=QUIET, lw=0.6)
         return  # a number would not be read on it
-    axes.text(column + 0.5, row + 0.5, str(text), ha="center", va="center", size=7.5,
-              color=ink_on(ground))  # fmt: skip
+    if text != "":
+        look = {"ha": "center", "va": "center_baseline", "color": ink_on(ground)}
+        axes.text(column + 0.5, row + 0.5, str(text), **look)
 
 
 def _ground(times: int) -> str:
@@ -114,23 +123,18 @@ def counts(audits: Mapping[str, Mapping[str, Any]]) -> Figure:
         raise ValueError("counts: no audit; give it what gather_audit returned, by row and column")
     with style():
         figure, grid = plt.subplots(
-            1, len(columns), figsize=(6.8, 0.7 + 0.34 * len(audits)), sharey=True,
+            len(columns), figsize=(WIDTH, (0.42 + 0.27 * len(audits)) * len(columns) + 0.3),
             squeeze=False, layout="constrained",
         )  # fmt: skip
-        for axes, title in zip(grid[0], columns, strict=True):
-            for y, row in enumerate(audits.values()):
-                if title in row:
-                    _bar(axes, y, row[title])
-            axes.set_title(title, size=8.5)
-            axes.set(xlim=(0, 1), xticks=[], ylim=(len(audits) - 0.45, -0.55))
-            axes.spines[["left", "bottom"]].set_visible(False)
-            axes.tick_params(left=False)
-        grid[0, 0].set_yticks(range(len(audits)), list(audits), size=8.5)
-        patches = [
-            Patch(facecolor=ground, label=LABELS[ground], ec=QUIET, lw=0.6, hatch=HATCH.get(ground))
-            for ground in (NEVER, ONCE, MORE)
-        ]
-        figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=8.5)
+        for axes, title in zip(grid[:, 0], columns, strict=True):
+            rows = {name: row[title] for name, row in audits.items() if title in row}
+            for y, audit in enumerate(rows.values()):
+                _bar(axes, y, audit)
+            axes.set_title(", ".join(title.splitlines()))
+            axes.set(xlim=(0, 1), xticks=[], ylim=(len(rows) - 0.5, -0.5))
+            axes.set_yticks(range(len(rows)), list(rows))
+            axes.spines["bottom"].set_visible(False)
+        key(figure, {LABELS[ground]: _look(ground) for ground in (NEVER, ONCE, MORE)})
     return figure
 
 
@@ -140,11 +144,12 @@ def _bar(axes, y: int, audit) -> None:
     for ground, number in parts.items():
         share = number / audit.total
         look = {"color": ground, "ec": QUIET, "lw": 0.6, "hatch": HATCH.get(ground)}
-        axes.barh(y, share, left=left, height=0.72, **look)
+        look |= {} if ground in HATCH else {"ec": PAPER, "lw": 0.8}
+        axes.barh(y, share, left=left, height=0.8, **look)
         if number:
             ink = INK if ground == NEVER else ink_on(ground)
             box = {"boxstyle": "round,pad=0.15", "fc": ground, "ec": "none"}
-            axes.text(left + share / 2, y, number, ha="center", va="center", size=8.5,
+            axes.text(left + share / 2, y, number, ha="center", va="center_baseline",
                       color=ink, bbox=box if ground in HATCH else None)  # fmt: skip
         left += share
 
@@ -161,7 +166,10 @@ def batch_cut(steps: Sequence[Sequence[Sequence[int]]]) -> Figure:
     ranks = max(map(len, steps))
     with style():
         figure, axes = plt.subplots(
-            figsize=(1.9 + CUT_CELL * longest, 0.7 + 1.25 * CUT_CELL * len(steps)),
+            figsize=(
+                min(WIDTH, max(3.4, 1.35 + CUT_CELL * longest)),
+                0.4 + 1.2 * CUT_CELL * len(steps),
+            ),
             layout="constrained",
         )
         for row, step in enumerate(steps):
@@ -175,15 +183,14 @@ def batch_cut(steps: Sequence[Sequence[Sequence[int]]]) -> Figure:
         axes.set(xlim=(0, longest), ylim=(len(steps), -0.1), xticks=[])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        patches = [Patch(facecolor=color(rank), label=f"rank {rank}") for rank in range(ranks)]
-        figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=8.5)
+        key(figure, {f"rank {rank}": color(rank) for rank in range(ranks)}, columns=4)
     return figure
 
 
 def _sample(axes, row: int, column: int, rank: int, sample: int) -> None:
     ground = color(rank)
-    axes.add_patch(Rectangle((column, row), 1, 0.8, facecolor=ground, ec="white", lw=1.2))
-    axes.text(column + 0.5, row + 0.4, str(sample), ha="center", va="center", size=8,
+    axes.add_patch(Rectangle((column, row), 1, 0.8, facecolor=ground, ec=PAPER, lw=1.2))
+    axes.text(column + 0.5, row + 0.4, str(sample), ha="center", va="center_baseline",
               color=ink_on(ground))  # fmt: skip
 
 
@@ -197,22 +204,18 @@ def lost(audits: Mapping[int, Any], proved: Sequence[int] = ()) -> Figure:
     if not audits:
         raise ValueError("lost: no audit; give it a SampleAudit for each world size")
     with style():
-        figure, axes = plt.subplots(figsize=(WIDTH, 2.7), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
         for size, audit in audits.items():
             never = audit.never / audit.total
             axes.bar(size, 1 - never, color=ONCE, width=0.8)
             axes.bar(size, never, bottom=1 - never, color=NEVER, width=0.8, ec=QUIET, lw=0.6,
                      hatch=HATCH[NEVER])  # fmt: skip
-            axes.text(size, 1.02, f"{never:.0%}", ha="center", size=8)
+            axes.text(size, 1.02, f"{100 * never:.0f}", ha="center")
         marked = axes.plot(proved, [0.03] * len(proved), "D", color=INK, ms=5, clip_on=False)
-        axes.set(xlabel="ranks", ylim=(0, 1.1), xticks=list(audits), yticks=[0, 0.5, 1])
-        axes.set_yticklabels(["0", "half", "all"])
-        axes.set_ylabel("samples of the set")
-        patches = [
-            Patch(facecolor=ONCE, label="seen"),
-            Patch(facecolor=NEVER, label="never seen", ec=QUIET, lw=0.6, hatch=HATCH[NEVER]),
-        ]
-        marked[0].set_label("counted on real ranks")
-        handles = patches + marked * bool(proved)
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5)
+        axes.set(xlabel="ranks", ylim=(0, 1.1), xticks=list(audits), yticks=[])
+        axes.set_title("samples of the set that nobody sees, %")
+        names: dict[str, Any] = {"seen": ONCE, "never seen": _look(NEVER)}
+        if proved:
+            names["counted on real ranks"] = marked[0]
+        key(figure, names)
     return figure

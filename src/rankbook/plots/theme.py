@@ -6,9 +6,11 @@ pixels leaves them larger than 9. Names and values stand beside what they name, 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import log10
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 
 from rankbook.plots.palette import RANKS, TONES
 from rankbook.plots.vector import vector
@@ -16,6 +18,7 @@ from rankbook.plots.vector import vector
 INK, QUIET, LINE, GRID = (TONES[name].light for name in ("ink", "quiet", "line", "grid"))
 GROUND, PAPER, BAD, GOOD = (TONES[name].light for name in ("ground", "paper", "bad", "good"))
 ON_DEEP, ON_PALE = TONES["on-deep"].light, TONES["on-pale"].light
+FOLLOWING = {GROUND, PAPER, LINE, GRID}
 COLORS = tuple(tone.light for tone in RANKS)
 
 WIDTH = 5.0  # inches, of a figure: 360 units of its drawing
@@ -90,20 +93,22 @@ def color(number: int) -> str:
 
 
 def ink_on(background: str) -> str:
-    """The colour for words on `background` (``"#rrggbb"``), whichever is easier to read on it."""
+    """The colour for words on `background` (``"#rrggbb"``), whichever is easier to read on it.
+
+    Grounds that turn dark with the page (`GROUND`, `PAPER`, `LINE`, `GRID`) take the page's ink.
+    """
+    if background in FOLLOWING:
+        return INK
     red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
     return ON_PALE if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else ON_DEEP
+
+
+def powers(axis: Axis) -> None:
+    """Number a logarithmic axis with powers of ten as plain text: 10⁻³."""
+    digits = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    axis.set_major_formatter(lambda value, _: f"10{str(round(log10(value))).translate(digits)}")
 
 
 def unit(axes: Axes, words: str) -> None:
     """Name what the upright axis counts, above it and lying: ``milliseconds``."""
     axes.set_title(words, loc="left", size=SMALLEST, color=QUIET)
-
-
-def beside(axes: Axes, x: float, y: float, words: str, paint: str = INK, **look) -> None:
-    """Write `words` to the right of the point (x, y), as those that name the line ending there.
-
-    paint: their colour, the line's. look: what else `annotate` takes, such as ``va="bottom"``.
-    """
-    where = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"} | look
-    axes.annotate(words, (x, y), color=paint, annotation_clip=False, **where)

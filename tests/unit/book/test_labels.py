@@ -59,13 +59,13 @@ def test_a_label_without_a_translation_is_told(catalogue, english):
 
 
 def test_every_entry_is_a_label_that_some_source_writes():
-    """Its own words, between the places for numbers, stand together in one file."""
+    """Its own words, between the places for numbers, are written in some file."""
     files = [path.read_text("utf-8") for pattern in SOURCES for path in ROOT.glob(pattern)]
     texts = [text.replace('\\"', '"') for text in files]
     unused = [
         english
         for english, parts in labels.fragments()
-        if not any(all(_written(part, text) for part in parts) for text in texts)
+        if not all(any(_written(part, text) for text in texts) for part in parts)
     ]
     assert not unused
 

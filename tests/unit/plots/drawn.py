@@ -38,7 +38,7 @@ def complaints(figure: Figure, given: Collection[str] = ()) -> Iterator[str]:
         yield from (f"outside of the figure: {words!r}" for words in texts_outside(figure))
     for words in dict.fromkeys(map(html.unescape, WORDS.findall(text))):
         try:
-            if words not in given:
+            if words.strip() not in given:
                 translate(words)
         except Untranslated:
             yield f"no file of book/labels translates {words!r}"

@@ -8,6 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from rankbook import plots
+from rankbook.plots.rings import SUM
 from rankbook.plots.theme import COLORS
 from tests.unit.plots.drawn import texts_outside
 
@@ -37,8 +38,9 @@ def test_ring_steps(n):
     assert len(rings) == 2 * (n - 1)
     for step, axes in enumerate(rings):
         here = [m for m in messages if m.step == step]
-        assert axes.get_title() == f"step {step}: {step:.1f} to {step + 1:.1f} ms"
-        shown = texts(axes)
+        assert axes.get_title() == f"step {step}"
+        *shown, when = texts(axes)
+        assert when == f"{step:.1f} to {step + 1:.1f} ms"
         assert sorted(shown) == sorted([str(m.chunk) for m in here] + [str(r) for r in range(n)])
     bars = [patch for patch in timeline.patches if isinstance(patch, Rectangle)]
     assert len(bars) == len(messages)
@@ -73,15 +75,16 @@ def test_collectives():
 def test_alpha_beta():
     sizes = [2**k for k in range(3, 13)]
     seconds = [np.full(5, 1e-4 + size * 1e-9) * [0.9, 1, 1, 1, 3] for size in sizes]
-    figure = plots.alpha_beta(sizes, seconds, 1e-4, 1e-9, "title")
-    left, right = figure.axes
-    dots, line = left.lines[0], left.lines[-1]
+    figure = plots.alpha_beta(sizes, seconds, 1e-4, 1e-9, "4 ranks")
+    above, below = figure.axes
+    dots, line = above.lines[0], above.lines[-1]
     assert np.allclose(dots.get_ydata(), [100 + size / 1e3 for size in sizes])
     assert np.allclose(line.get_ydata(), 100 + line.get_xdata() / 1e3)
-    assert np.allclose(right.lines[0].get_ydata(), sizes / (1e-4 + np.array(sizes) * 1e-9) / 1e9)
-    assert figure.get_suptitle() == "title"
-    assert left.get_xlabel() and left.get_ylabel() and right.get_ylabel() == "GB/s"
-    assert [t.get_text() for t in left.get_xticklabels()][:2] == ["8 B", "32 B"]
+    assert np.allclose(below.lines[0].get_ydata(), sizes / (1e-4 + np.array(sizes) * 1e-9) / 1e9)
+    assert figure.get_suptitle() == "4 ranks"
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles == ["microseconds", "GB/s"] and below.get_xlabel()
+    assert [t.get_text() for t in below.get_xticklabels()][:2] == ["8 B", "32 B"]
 
 
 @pytest.mark.parametrize(
@@ -108,10 +111,10 @@ def test_a_queue():
     ]  # fmt: skip
     figure = plots.queue([list(note.values()), *others])
     (axes,) = figure.axes
-    grey = [p for p in axes.patches if to_hex(p.get_facecolor()) == "#eceff2"]
+    grey = [p for p in axes.patches if to_hex(p.get_facecolor()) == SUM]
     # each is served for 100 ms in each direction; the rest of its time it waits
     assert [round(p.get_width()) for p in grey] == [100, 100, 100]
-    assert texts(axes) == ["from 1", "from 2", "to 1", "to 2"]
+    assert texts(axes) == ["from 1", "from 2", "to 1", "to 2", "waits", "waits", "waits"]
     assert texts_outside(figure) == []
 
 
@@ -125,15 +128,25 @@ def rows(ranks=(2, 3), ways=("by rank 0", "ring", "library")) -> list[dict]:
 
 def test_a_race():
     figure = plots.race(rows())
-    two, three, legend = figure.axes
-    assert [two.get_title(), three.get_title()] == ["2 ranks", "3 ranks"]
+    two = figure.axes[0]
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles == ["2 ranks, milliseconds", "3 ranks"]
     foretold, dots = two.lines[0], two.lines[1]
     size = np.array(dots.get_xdata(), dtype=float)
     assert np.allclose(dots.get_ydata(), (100 + size / 1e3) / 1e3)
     assert np.allclose(foretold.get_ydata(), dots.get_ydata() / 2)
-    words = [text.get_text() for text in legend.get_legend().get_texts()]
-    assert sorted(words) == ["by rank 0", "library", "line: predicted", "ring"]
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["by rank 0", "ring", "library", "mark: measured", "line: predicted"]
     assert texts_outside(figure) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_a_race_of_several_numbers_of_ranks(count):
+    figure = plots.race(rows(ranks=range(2, 2 + count)))
+    titled = [axes for axes in figure.axes if axes.get_title("left")]
+    assert len(titled) == count
+    for axes in titled[-2:]:  # the lowest of each column says its sizes
+        assert axes.xaxis.get_tick_params()["labelbottom"]
 
 
 def test_the_bus_bandwidth():
@@ -143,6 +156,8 @@ def test_the_bus_bandwidth():
     # half of what the algorithm moves a second counts for 2 ranks, two thirds for 3, twice
     speed = 2**26 / (100 + 2**26 / 1e3) / 1e3
     assert np.allclose(first.get_ydata(), [speed, speed * 4 / 3])
+    named = {"1 / β of the ping-pong", "by rank 0", "ring", "library"}
+    assert set(texts(axes)) == named and "64 MiB" in axes.get_title("left")
 
 
 def test_the_errors_of_a_race():

@@ -16,22 +16,27 @@ from rankbook.plots.cost_model import (
 from tests.unit.plots.drawn import texts_outside
 
 
-def labels(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
+def named(axes) -> list[str]:
+    """The names at the lines' ends, from the lowest."""
+    return [text.get_text() for text in axes.texts]
 
 
 def test_starting_and_what_never_ends():
-    importing = {"shared": {8: 1.0, 64: 10.0, 512: 100.0}, "at once": {512: inf, 64: 3.0, 8: 1.0}}
-    figure = start_at_scale(importing, "assumed: much")
+    importing = {
+        "shared files": {8: 1.0, 64: 10.0, 512: 100.0},
+        "one image file": {512: inf, 64: 3.0, 8: 1.0},
+    }
+    figure = start_at_scale(importing, "assumed: latency 10 µs, bucket 2 MB")
     (axes,) = figure.axes
-    assert "computed" in figure.get_suptitle() and figure.get_supxlabel() == "assumed: much"
-    assert axes.get_ylabel() == "seconds" and axes.get_xlabel() == "nodes"
+    assert "computed" in figure.get_suptitle() and "seconds" in axes.get_title("left")
+    assert figure.get_supxlabel() == "assumed: latency 10 µs\nbucket 2 MB"
+    assert axes.get_xlabel() == "nodes"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["8", "64", "512"]
     whole, ends, never = axes.lines
     assert list(whole.get_ydata()) == [1, 10, 100]
     assert list(ends.get_xdata()) == [8, 64] and list(never.get_xdata()) == [512]
     assert to_hex(never.get_color()) == to_hex(ends.get_color()) == color(1)
-    assert labels(axes) == ["shared", "at once"]
+    assert named(axes) == ["one image file", "shared files"]
     assert texts_outside(figure) == []
 
 
@@ -43,11 +48,13 @@ def test_measured_starts_are_bars_with_what_was_computed_upon_them():
     ]
     figure = start_up_measured(rows)
     (axes,) = figure.axes
-    assert [bar.get_height() for bar in axes.patches] == [4.0] * 4
-    assert [list(line.get_ydata()) for line in axes.lines] == [[3.0, 3.0]] * 2
-    ticks = [tick.get_text() for tick in axes.get_xticklabels()]
-    assert ticks == ["1 node, 1 rank each", "4 nodes, 2 ranks each"]
-    assert labels(axes) == ["computed", "shared", "image"]
+    assert [bar.get_width() for bar in axes.patches] == [4.0] * 4
+    assert [list(line.get_xdata()) for line in axes.lines] == [[3.0, 3.0]] * 2
+    ticks = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert ticks == ["1 node × 1 rank", "4 nodes × 2 ranks"]
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["shared", "image", "computed"]
+    assert named(axes) == ["4.0"] * 4
     assert texts_outside(figure) == []
 
 
@@ -56,18 +63,20 @@ def test_agents_that_meet_with_what_was_computed():
     (axes,) = agents_meet(rows, {2: 1.5}).axes
     measured, computed = axes.lines
     assert list(measured.get_ydata()) == [2, 2] and list(computed.get_ydata()) == [1.5]
+    assert named(axes) == ["computed", "measured"]
 
 
 def test_all_reduce_in_milliseconds_with_its_crossing():
-    links = {"slow": {"ring": {8: 0.5, 64: 1.0}, "tree": {8: 0.7, 64: 0.8}}}
-    (axes,) = all_reduce_at_scale(links, {"slow": 20}).axes
+    links = {"3200 Gbit/s a node, assumed": {"ring": {8: 0.5, 64: 1.0}, "tree": {8: 0.7, 64: 0.8}}}
+    (axes,) = all_reduce_at_scale(links, dict.fromkeys(links, 20)).axes
     ring, _, crossing = axes.lines
     assert list(ring.get_ydata()) == [500, 1000] and set(crossing.get_xdata()) == {20}
-    assert axes.get_ylabel() == "milliseconds" and labels(axes) == ["ring", "tree"]
+    assert axes.get_title("left") == "3200 Gbit/s a node, assumed, milliseconds"
+    assert named(axes) == ["from 20 nodes on the ring mostly waits", "tree", "ring"]
 
 
 def test_shares_start_at_nothing():
-    left, right = share_at_scale({"8 stages": {8: 0.1, 64: 0.3}}, {"whole": {8: 0.2}}).axes
+    left, right = share_at_scale({"8 stages, ZBV": {8: 0.1, 64: 0.3}}, {"sharded": {8: 0.2}}).axes
     assert left.get_ylim()[0] == right.get_ylim()[0] == 0
     assert left.yaxis.get_major_formatter()(0.3, 0) == "30%"
 

@@ -83,24 +83,27 @@ def test_without_a_pass(nothing):
 
 
 def test_by_step():
-    curves = {"one": [3.0, 2.0, 1.0], "alone": [3.0, 2.5], "right": [3.0, 2.0, 1.0]}
-    figure = plots.by_step(curves, "loss", control="one")
+    curves = {"one process": [3.0, 2.0, 1.0], "alone": [3.0, 2.5], "right": [3.0, 2.0, 1.0]}
+    figure = plots.by_step(curves, "loss", control="one process")
     (axes,) = figure.axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("optimizer step", "loss")
+    assert (axes.get_xlabel(), axes.get_title("left")) == ("optimizer step", "loss")
     assert (axes.get_xlim(), axes.get_yscale()) == ((1, 3), "linear")
     drawn = {line.get_label(): line for line in axes.lines}
     assert {name: list(line.get_ydata()) for name, line in drawn.items()} == curves
     assert list(drawn["alone"].get_xdata()) == [1, 2]
     # the others have the colours that they would have without the control
     assert [drawn[name].get_color() for name in ("alone", "right")] == list(COLORS[:2])
-    assert drawn["one"].get_zorder() < drawn["right"].get_zorder()
-    assert drawn["one"].get_linewidth() > drawn["right"].get_linewidth()
+    assert drawn["one process"].get_zorder() < drawn["right"].get_zorder()
+    assert drawn["one process"].get_linewidth() > drawn["right"].get_linewidth()
+    assert {text.get_text() for text in axes.texts} == curves.keys()  # each beside its line
     assert texts_outside(figure) == []
 
 
+@pytest.mark.given("off")
 def test_by_step_on_a_logarithmic_axis():
     figure = plots.by_step({"float64": [0.0, 1e-16], "alone": [0.1, 0.1]}, "off", logarithmic=True)
     assert figure.axes[0].get_yscale() == "log"
+    assert figure.axes[0].yaxis.get_major_formatter()(1e-16, 0) == "10⁻¹⁶"
     assert texts_outside(figure) == []
 
 

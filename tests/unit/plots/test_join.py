@@ -39,9 +39,9 @@ def boxes(axes) -> list[tuple]:
 
 
 def test_join_timeline():
-    figure = plots.join_timeline(two_ranks(), title="5 and 6")
+    figure = plots.join_timeline(two_ranks(), title="2 ranks")
     (axes,) = figure.axes
-    assert axes.get_title("left") == "5 and 6" and axes.get_xlabel() == "milliseconds"
+    assert axes.get_title("left") == "2 ranks" and axes.get_xlabel() == "milliseconds"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
     drawn = boxes(axes)
     for kind, rank, left, right in [
@@ -59,6 +59,7 @@ def test_join_timeline():
     assert texts_outside(figure) == []
 
 
+@pytest.mark.given("waits for rank 0")
 def test_notes_stand_behind_the_last_event_or_in_it():
     hung = JoinTimeline([
         event(0, "forward", 0, 2), event(1, "forward", 0, 2), event(1, "backward", 2, 10),
@@ -86,7 +87,9 @@ def test_sample_weights():
     assert colours == [COLORS[0]] * 2 + [COLORS[1]] * 3
     ticks = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
     assert ticks == ["0", "1", "0", "1", "2"]
-    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["rank 0", "rank 1"]
+    named = [(text.get_text(), to_hex(text.get_color())) for text in figure.axes[0].texts]
+    assert named == [("rank 0", COLORS[0]), ("rank 1", COLORS[1])]
+    assert not figure.axes[1].texts
     assert texts_outside(figure) == []
 
 

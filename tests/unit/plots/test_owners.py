@@ -1,7 +1,6 @@
 """The bars of three owners, and the line that says what a clock has measured."""
 
 import pytest
-from matplotlib import pyplot as plt
 
 from rankbook.plots import owner_parts
 
@@ -13,8 +12,7 @@ RUNS = {
 
 @pytest.fixture
 def figure():
-    yield owner_parts(RUNS, {"plain loop": (0, 1), "Trainer": (1, 1)})
-    plt.close("all")
+    return owner_parts(RUNS, {"plain loop": (0, 1), "Trainer": (1, 1)})
 
 
 def test_bars_are_medians_end_to_end(figure):

@@ -47,15 +47,15 @@ def test_bars_have_the_medians():
     figure = throughput([GPU, CPU])
     (axes,) = figure.axes
     bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
-    assert [bar.get_height() for bar in bars] == [150, 120, 140, 130]
+    assert [bar.get_width() for bar in bars] == [150, 120, 140, 130]
     assert [to_hex(bar.get_facecolor()) for bar in bars[::2]] == [plots.color(0), plots.color(1)]
-    places = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    places = [bar.get_y() + bar.get_height() / 2 for bar in bars]
     assert [round(x) for x in places] == [0, 1, 0, 1] and places[0] < places[2]
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["gpipe", "zbv"]
-    lines = {line.get_label(): line.get_ydata()[0] for line in axes.lines}
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["gpipe", "zbv"]
+    lines = {line.get_label(): line.get_xdata()[0] for line in axes.lines}
     assert lines == {"one process, 1 thread": 100, "one process, 2 threads": 180}
-    assert axes.get_title() == "2 CPU cores, torch 2.13.0, 2026-01-02"
-    spread = axes.collections[0].get_segments()[0][:, 1]
+    assert axes.get_title("left") == "2 CPU cores, torch 2.13.0, 2026-01-02"
+    spread = axes.collections[0].get_segments()[0][:, 0]
     assert spread.tolist() == [145, 155]
 
 

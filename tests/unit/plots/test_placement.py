@@ -20,8 +20,8 @@ def words(figure) -> list[str]:
 
 
 def test_nodes_of_unequal_size():
-    drawn = words(plots.nodes(UNEQUAL, {1: ", small"}))
-    assert {"node 0", "node 1, small", "0 + 0 = 0", "0 + 1 = 1", "2 + 0 = 2"} <= set(drawn)
+    drawn = words(plots.nodes(UNEQUAL, {1: " 2"}))
+    assert {"node 0", "node 1 2", "0 + 0 = 0", "0 + 1 = 1", "2 + 0 = 2"} <= set(drawn)
 
 
 @pytest.mark.parametrize(

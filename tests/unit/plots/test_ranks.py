@@ -7,6 +7,7 @@ from rankbook import plots
 from tests.unit.plots.drawn import texts_outside
 
 MIB = 2**20
+WAYS = "rank 0 reads for all", "each rank reads its own"
 
 
 def rate(kind: str, ranks: int, rate: float) -> dict:
@@ -27,7 +28,7 @@ PICTURE = {
 
 
 def test_three_panels_over_the_ranks():
-    figure = plots.more_ranks(PICTURE, 2, "here")
+    figure = plots.more_ranks(PICTURE, 2, "2 ranks")
     rates, hidden, memory = figure.axes
     weak, strong, ideal, cores = rates.lines
     assert list(weak.get_ydata()) == [100, 150, 140]
@@ -38,8 +39,10 @@ def test_three_panels_over_the_ranks():
     assert [bar.get_height() for bar in memory.patches] == [1, 1, 1, 2] * 2
     (fsdp,) = memory.lines
     assert list(fsdp.get_ydata()) == [4, 3.5] and list(fsdp.get_xdata()) == [1, 2]
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names[:4] == ["weak", "strong", "ideal", "FSDP"] and "optimizer state" in names
+    words = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert words[0] == ["strong", "weak", "ideal"], "from the lowest to the highest"
+    assert words[1] == ["weak"]
+    assert words[2] == ["FSDP", "parameters", "gradients", "buckets", "optimizer state"]
     assert not texts_outside(figure)
 
 
@@ -58,14 +61,14 @@ def test_bars_of_two_ways_of_reading():
         spread = {"p10": median - 1, "p90": median + 2, "unit": "1000 lines/s"}
         return {"ranks": ranks, "workers": workers, "way": way, "median": median} | spread
 
-    rows = [row(n, w, way, 10 * n + w) for n in (1, 2) for w in (0, 2) for way in ("a", "b")]
+    rows = [row(n, w, way, 10 * n + w) for n in (1, 2) for w in (0, 2) for way in WAYS]
     figure = plots.reading_rates(rows)
     one, two = figure.axes
     assert [bar.get_height() for bar in two.patches] == [20, 20, 22, 22]
     centres = [bar.get_x() + bar.get_width() / 2 for bar in one.patches]
     assert centres == pytest.approx([-0.2, 0.2, 0.8, 1.2])
     assert one.get_title("left") == "1 rank" and one.get_ylabel() == "1000 lines/s"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(WAYS)
     low, high = two.containers[0].lines[2][0].get_segments()[0][:, 1]
     assert np.allclose([low, high], [19, 22])
     assert not texts_outside(figure)

@@ -59,9 +59,10 @@ def test_a_trace_has_a_row_for_each_kind_and_one_for_the_gaps():
 def test_predictions_stand_beside_what_was_measured():
     rows = [
         {"switch": "packing", "predicted": 2.5, "measured": 2.25, "p10": 2.0, "p90": 2.6},
-        {"switch": "graphs", "predicted": 1.5},
+        {"switch": "fused Adam", "predicted": 1.5},
     ]
-    text = words(plots.predictions_checked(rows))
-    assert "2.50 predicted, 2.25 measured" in text and "1.50 predicted" in text
+    text = words(plots.predictions_checked(rows)).split()
+    assert text[:4] == ["2.25", "2.50", "–", "1.50"], "by row: measured, predicted"
+    assert text[4:6] == ["measured", "predicted"], "the heads of the columns"
     with pytest.raises(ValueError, match="predictions_checked: no rows"):
         plots.predictions_checked([])
