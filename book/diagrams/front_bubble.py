@@ -11,11 +11,16 @@ def draw(p):
     """GPipe, with a backward pass as long as the forward one: a third of the time is bubble."""
     for stage in range(3):
         y = 3.4 + stage * ROW
-        p.words(1, y + 1.6, say(f"stage {stage}", f"第 {stage} 级"), align="start")
+        p.words(1, y + 1.6, f"stage {stage}", align="start")
         for slot in range(12):
             kind, number = work(stage, slot)
             p.block(kind, 7 + slot * SLOT, y, SLOT - 0.25, 3.2, *number, faint=kind is None)
-    p.words(16, 1.5, say("four microbatches, forward and back", "四个 microbatch，前向再反向"), tone="quiet")
+    p.words(
+        16,
+        1.5,
+        say("four microbatches, forward and back", "四个 microbatch，前向再反向"),
+        tone="quiet",
+    )
     p.words(16, 18.2, say("the gaps are the bubble", "空着的就是气泡"), tone="quiet")
 
 

@@ -16,4 +16,9 @@ def draw(p):
         for x, length in spans:
             p.block(node, x, y, length, 3.2)
     p.fault(13.5, 9.2)
-    p.words(19, 18.2, say("and no step is lost or done twice", "没有一步丢失，也没有一步重做"), tone="quiet")
+    p.words(
+        19,
+        18.2,
+        say("and no step is lost or done twice", "没有一步丢失，也没有一步重做"),
+        tone="quiet",
+    )
