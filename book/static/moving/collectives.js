@@ -160,8 +160,7 @@
   /* A chunk: a strip for each rank whose numbers are in the sum; one colour if nothing is summed. */
   function chunk(place, at, x, c, bits) {
     const y = c * at.tall + 1, height = at.tall - 2;
-    add(place, "rect", {x, y, width: at.cell, height, rx: 2, fill: bits ? "paper" : "ground",
-      stroke: bits ? "line" : "none"});
+    add(place, "rect", {x, y, width: at.cell, height, rx: 2, fill: "ground"});
     const strip = at.all ? at.cell : at.cell / at.n;
     for (let r = 0; r < at.n; r++) {
       if (bits & (1 << r)) {
@@ -316,8 +315,8 @@
         now: "time so far: {}", row: "messages in a row: {}", busiest: "the busiest rank sends {}",
         before: "Before the first step, every rank holds nothing but its own numbers.",
         "before.gather": "Before the first step, every rank holds one chunk, its own.",
-        "step.reduce_scatter": "Step {k} of {of}, reduce_scatter: every rank passes a chunk to its right neighbour. " +
-          "{grown} of {n} ranks are in it; there, one more is added.",
+        "step.reduce_scatter": "Step {k} of {of}, reduce_scatter: every rank passes a chunk to its right neighbour: a sum over " +
+          "{grown} of {n} ranks, to which the neighbour adds its own.",
         "step.all_gather": "Step {k} of {of}, all_gather: every rank passes a finished chunk to its right neighbour.",
         "step.fold": "Step {k} of {of}: surplus ranks hand their whole tensor to a rank below.",
         "step.back": "Step {k} of {of}: the surplus ranks get the sum.",
