@@ -11,6 +11,14 @@ function placeOnScreen() {
 
 document.querySelectorAll(".english").forEach((block) => { block.lang = "en"; }); // docstrings
 
+// The reference has hundreds of definitions: their links to themselves are made here.
+const linkTitle = document.querySelector("h1 .headerlink")?.title ?? "";
+document.querySelectorAll("dl.py dt[id]").forEach((definition) => {
+  const link = document.createElement("a");
+  Object.assign(link, { className: "headerlink", href: `#${definition.id}`, title: linkTitle, textContent: "#" });
+  definition.append(link);
+});
+
 document.querySelectorAll("a.lang-switch").forEach((link) =>
   link.addEventListener("click", () => {
     try { localStorage.setItem("book-language", link.dataset.lang); } catch { /* no memory */ }

@@ -8,6 +8,8 @@ import struct
 from pathlib import Path
 from urllib.parse import unquote
 
+from bookext import lean_svg
+
 KEPT = re.compile(
     r"(<(pre|textarea|script|style|svg)\b.*?</\2>)", re.DOTALL
 )  # white space in them is meant
@@ -17,6 +19,15 @@ COMMENT = re.compile(r"<!--(?!\[if).*?-->", re.DOTALL)
 VIEWPORT = re.compile(r'\s*<meta (?:content="[^"]*" )?name="viewport"[^>]*>')
 SPAN = re.compile(r'<span class="([\w-]+)">([^<]*)</span>')
 NOTHING = re.compile(r"<span></span>")
+CONTENTS = re.compile(r'<nav id="pst-page-toc-nav".*?</nav>', re.DOTALL)
+FOURTH = re.compile(
+    r'<ul class="[^"]*">\s*(?:<li class="toc-h4[^<]*(?:<(?!ul|/li>)[^<]*)*</li>\s*)+</ul>'
+)
+MANY = 150  # entries of the contents of a page
+SOURCE_LINK = re.compile(
+    r'<a class="reference internal" (href="[^"]*")><span class="(viewcode-link)">([^<]*)</span></a>'
+)
+TO_DEFINITION = re.compile(r'<a class="headerlink" href="[^"]*" title="[^"]*">[^<]*</a>(?=</dt>)')
 SUMMARY = re.compile(r"<summary[^>]*>.*?</summary>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
 SOURCE = re.compile(r'\bsrc="([^":]*)"')
@@ -51,13 +62,33 @@ def lean(text: str, page: Path, plain: set[str]) -> str:
     text = NOTHING.sub("", text)
     for _ in range(2):  # a word of a name is in two of them
         text = SPAN.sub(lambda span: span[2] if span[1] in plain else span[0], text)
+    text = SOURCE_LINK.sub(r'<a class="\2" \1>\3</a>', text)
+    text = TO_DEFINITION.sub("", text)  # book.js makes them
+    text = CONTENTS.sub(lambda contents: _contents(contents[0]), text)
     text = SUMMARY.sub(lambda summary: _phrases(summary[0]), text)
     text = IMAGE.sub(lambda image: sized(image[0], page), text)
     parts = KEPT.split(text)  # between, kept, its tag, between, …
     for number in range(0, len(parts), 3):
         parts[number] = VOID.sub(r"<\1>", INDENTED.sub("\n", COMMENT.sub("", parts[number])))
+    parts[1::3] = [_kept(*part) for part in zip(parts[1::3], parts[2::3], strict=True)]
     del parts[2::3]
     return "".join(parts).strip() + "\n"
+
+
+def _kept(part: str, tag: str) -> str:
+    if tag == "svg":
+        return lean_svg.lean(part)
+    if tag == "pre":  # the blocks that viewcode marks in a listing are divs, which may not be there
+        part = part.replace('<div class="viewcode-block"', '<span class="viewcode-block"')
+        return part.replace("</div>", "</span>")
+    return part
+
+
+def _contents(nav: str) -> str:
+    """The contents of a page; of very many entries three levels: no reader unfolds more."""
+    nav = nav.replace(' class="reference internal nav-link"', ' class="nav-link"')
+    nav = nav.replace('<code class="docutils literal notranslate">', "<code>")
+    return FOURTH.sub("", nav) if nav.count("<li") > MANY else nav
 
 
 def _phrases(summary: str) -> str:

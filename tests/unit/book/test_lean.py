@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from bookext import addresses, formulas, lean_css, lean_html
+from bookext import addresses, formulas, lean_css, lean_html, lean_svg
 
 PAGE = '<main id="here"><p class="a b">x</p><a href="#here" class=\'c\'>y</a></main>'
 SCRIPT = "element.classList.add('made'); const never = 1; button.dataset.now = `later gone`;"
@@ -114,6 +114,24 @@ def test_images_say_how_large_they_are(tmp_path):
     )
     for other in ('<img width="3" src="c.svg">', '<img src="none.png">', '<img src="data:,x">'):
         assert lean_html.sized(other, page) == other
+
+
+def test_a_picture_in_fewer_letters():
+    assert lean_svg.path("M 83.68 41.34 L 83.68 55.16 L 85.01 55.16 L 85.01 41.34 z") == (
+        "M83.7 41.3V55.2H85V41.3z"
+    )
+    assert lean_svg.path("M 0 1 Q 1 2 3 4.04 L -.5 1e-3") == "M0 1Q1 2 3 4L-0.5 0"
+    for other in ("m 1 2 l 3 4", "M 1 2 A 5 5 0 0 1 6 7", ""):
+        assert lean_svg.path(other) == other
+
+
+def test_boxes_of_one_colour_become_one_path():
+    boxes = '<path d="M 0 0 L 0 5 L 1 5 L 1 0 z" /><path d="M 2 0 L 2 5 L 2.01 5 L 2.01 0 z" />'
+    for style, count in (("fill: var(--p-ink, #123456)", 1), ("fill-opacity: 0.5", 2)):
+        lean = lean_svg.lean(f'<svg><g style="{style}">{boxes}</g></svg>')
+        assert lean.count("<path") == count and "#123456" not in lean
+    other = '<path d="M 0 0 L 9 9" /><path d="M 1 1 L 2 3" />'
+    assert lean_svg.lean(f"<svg><g>{other}</g></svg>").count("<path") == 2
 
 
 def test_formulas_are_mathml_and_keep_their_tex():
