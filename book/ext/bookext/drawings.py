@@ -18,7 +18,6 @@ from bookext.inline import inline
 BOOK = Path(__file__).resolve().parents[2]
 PICTURE = re.compile(r"(?:^|/)pictures/((?:en|zh)/[\w-]+\.svg)$")
 SHOWN = re.compile(r"!\[([^\]]*)\]\([./]*/book/pictures/((?:en|zh)/[\w-]+\.svg)\)")
-BACKDROP = re.compile(r'<rect\b[^>]*\bclass="backdrop"[^>]*/>\s*')
 SIZE = re.compile(r'(?<= width="|height=")[\d.]+')
 SCALE = 1.1  # CSS pixels of a unit of the drawing, where there is room: words as large as the text
 BEFORE_IMAGES = 400  # Sphinx collects the images of a page at 500
@@ -30,11 +29,8 @@ def picture(name: str) -> Path:
 
 
 def drawing(name: str, label: str) -> str:
-    """The drawing ``en/NAME.svg`` as an element of a page; label: its alternative text.
-
-    The backdrop is for readers of the file alone: the page has a ground of its own.
-    """
-    svg = BACKDROP.sub("", picture(name).read_text("utf-8"))
+    """The drawing ``en/NAME.svg`` as an element of a page; label: its alternative text."""
+    svg = picture(name).read_text("utf-8")
     head, rest = inline(svg, Path(name).stem, label, "drawing").split(">", 1)
     head = SIZE.sub(lambda found: f"{SCALE * float(found[0]):.0f}", head)
     return f"{head}>{rest}"

@@ -6,6 +6,8 @@ from html import escape
 from rankbook.plots.palette import VARIABLES
 
 AROUND = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
+# What a file has to be readable on a dark ground by itself; a page has a ground of its own.
+BACKDROP = re.compile(r'<rect\b[^>]*\bclass="backdrop"[^>]*/>\s*')
 HEAD = re.compile(r"<svg\b[^>]*>", re.DOTALL)
 NAMED = re.compile(r"""(\bid="|url\(["']?#|\bhref="#)(?=[\w.-])""")
 SPACES = re.compile(r"""\s+xmlns:\w+="[^"]*"|\bxlink:(?=href=)""")
@@ -19,7 +21,7 @@ def inline(svg: str, name: str, label: str, kind: str) -> str:
     text, in the page's language. kind: its CSS class. Its ``viewBox`` says how large it is, in CSS
     pixels; the style sheet shrinks it where there is less room.
     """
-    body = SPACES.sub("", AROUND.sub("", svg)).strip()
+    body = SPACES.sub("", BACKDROP.sub("", AROUND.sub("", svg))).strip()
     body = NAMED.sub(rf"\g<1>{name}-", body)
     body = COLOUR.sub(lambda found: VARIABLES.get(found[0].lower(), found[0]), body)
     head = HEAD.search(body)
