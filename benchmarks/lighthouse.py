@@ -4,8 +4,8 @@
     python -m benchmarks.lighthouse --lighthouse DIR/node_modules/.bin/lighthouse
 
 Serves _build/html as `make serve` does, uncompressed, and writes book/results/lighthouse.json: the
-four scores of Lighthouse's own phone (mobile, simulated slow 4G, 4 times slower CPU), the time until
-there is something to see, and what the page loads. Medians; nothing else should run meanwhile.
+four scores of Lighthouse's own phone (mobile, simulated slow 4G, a CPU 4 times slower), the time
+until there is something to see, and what the page loads. Nothing else should run meanwhile.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.record import check_repeats, write
+from benchmarks.record import RESULTS, check_repeats
+from rankbook.core.results import Result
 
 SITE = Path(__file__).resolve().parent.parent / "_build" / "html"
 PAGES = {
@@ -40,10 +41,12 @@ PAGES = {
 }
 SCORES = ("performance", "accessibility", "best-practices", "seo")
 TIMES = {"first paint s": "first-contentful-paint", "largest paint s": "largest-contentful-paint"}
+COMMAND = "python -m benchmarks.lighthouse --lighthouse DIR/node_modules/.bin/lighthouse"
 WHAT = (
-    "Pages of the built book under Lighthouse's own phone (mobile, simulated slow 4G, a CPU 4 times "
-    "slower), served uncompressed: scores of 100, seconds until the first and the largest part is "
-    "painted, milliseconds in which the page does not react, kilobytes. Medians of {repeats}"
+    "Pages of the built book under Lighthouse's own phone (mobile, simulated slow 4G, a CPU 4 "
+    "times slower), served uncompressed: scores of 100, seconds until the first and the largest "
+    "part is painted, milliseconds in which the page does not react, kilobytes. Medians of "
+    "{repeats} runs"
 )
 
 
@@ -60,12 +63,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.only:
         print(*rows, sep="\n")
         return
-    about = {
-        name: version(command)
-        for name, command in (("lighthouse", options.lighthouse), ("browser", browser()))
-    }
-    what = WHAT.format(repeats=options.repeats)
-    print(write("lighthouse", what, rows, libraries=(), repeats=options.repeats, **about))
+    tools = {"lighthouse": version(options.lighthouse), "browser": version(browser())}
+    result = Result(WHAT.format(repeats=options.repeats), rows, COMMAND, tools)
+    print(result.write(RESULTS / "lighthouse.json"))
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
