@@ -10,7 +10,9 @@ from functools import cache
 from docutils import nodes
 from jupyter_cache import get_cache
 from nbformat import NotebookNode
+from sphinx.util import logging
 
+WARN = logging.getLogger(__name__)
 MARK = re.compile(r"cells:\s+(\S+)\s+(.+?)\s*(?:-->)?$")
 
 
@@ -21,9 +23,13 @@ def fill(app, doctree):
     for comment in comments:
         if found := MARK.search(comment.astext().strip()):
             page = f"chapters/{language}/{found[1]}"
-            cells = executed(app.config.nb_execution_cache_path, page)
-            shown = [shown_cell(cells[name]) for name in found[2].split()]
-            comment.replace_self(nodes.container("", *shown, classes=["excerpt"]))
+            try:
+                cells = executed(app.config.nb_execution_cache_path, page)
+                shown = [shown_cell(cells[name]) for name in found[2].split()]
+            except LookupError as error:
+                WARN.warning(f"an excerpt cannot be shown: {error}", location=comment)
+            else:
+                comment.replace_self(nodes.container("", *shown, classes=["excerpt"]))
 
 
 @cache
