@@ -128,9 +128,9 @@ def levels(markdown: str) -> list[int]:
 
 
 def fences(markdown: str) -> list[str]:
-    """The fenced blocks: code must be equal, of diagrams and directives the first line."""
+    """The fenced blocks: code must be equal, of directives the first line."""
     return [
-        block[0].splitlines()[0] if "mermaid" in block[0][:12] or "{" in block[0][:5] else block[0]
+        block[0].splitlines()[0] if "{" in block[0][:5] else block[0]
         for block in FENCE.finditer(markdown)
     ]
 
