@@ -11,7 +11,7 @@ def draw(p):
     """One step on the host and on the device; below, one of its operations enlarged."""
     p.words(1, 1.5, say("the host", "宿主"), align="start", tone="quiet")
     p.words(1, 12.7, say("the device", "设备"), align="start", tone="quiet")
-    p.block(None, 1, 3, 10.4, 3.6, say("**1** a batch", "**1** 做 batch"))
+    p.block(None, 1, 3, 10, 3.6, say("**1** a batch", "**1** 做 batch"))
     launch = say("**2** launch", "**2** 启动")
     for number in range(3):
         begin = p.block(None, 11.6 + 9.2 * number, 3, 8.6, 3.6, launch)

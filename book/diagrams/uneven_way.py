@@ -21,13 +21,13 @@ QUESTIONS = (  # what is asked, the answers that end the search, the one that le
         ),
         [
             (
-                say("yes, exactly", "有，要精确"),
+                say("yes, stay exact", "有，要精确"),
                 say(
                     "`drop`, or `Join`\nthat stops all ranks", "`drop`，或让 `Join`\n停下所有 rank"
                 ),
             ),
             (
-                say("yes, all batches", "有，都要用上"),
+                say("yes, use every batch", "有，都要用上"),
                 say("lockstep, though\nrepeats mix in", "lockstep，但会\n混入重复的 batch"),
             ),
         ],
