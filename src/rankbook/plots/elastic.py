@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rankbook.plots.events import Gap, World, elastic_gaps, elastic_worlds, grouped
-from rankbook.plots.marks import key
+from rankbook.plots.marks import key, spread
 from rankbook.plots.theme import GROUND, INK, LINE, PAPER, QUIET, WIDTH, color, style, unit
 
+LABELS, NUMBER = 0.4, 0.2  # inches: beside the axes, and of a fault's number
 GAP = GROUND  # of the seconds without a step
 WORLDS = {1: 2, 2: 0, 3: 1, 4: 4, 6: 1}  # world size: the number of its colour, if not the same
 CONTROL: dict[str, Any] = {"color": LINE, "lw": 5}
@@ -44,13 +45,13 @@ def elastic_timeline(
         _curve(steps, worlds, zero, "step")
         for gap in elastic_gaps(events):
             _mark_gap(timed, gap, zero)
-        for number, (time, node, _) in enumerate(faults, 1):
-            _mark_fault(timed, number, time - zero, rows.index(node) if node in rows else 0)
+        span = 1.02 * (events[-1]["time"] - zero)
+        _mark_faults(timed, [(time - zero, node) for time, node, _ in faults], rows, span)
         if control is None:
             _curve(losses, worlds, zero, "loss")
         else:
             _on_control(losses, worlds, control)
-        _name_times(timed, rows, events[-1]["time"] - zero)
+        _name_times(timed, rows, span)
         unit(losses, "loss")
         key(figure, _looks(events, control is not None))
     return figure
@@ -82,7 +83,7 @@ def _name_times(timed: Sequence[Axes], rows: list[str], seconds: float) -> None:
     unit(steps, "step")
     timed[-1].set_xlabel("seconds")
     for each in timed:
-        each.set_xlim(0, seconds * 1.02)
+        each.set_xlim(0, seconds)
         each.tick_params(labelbottom=each is timed[-1])
 
 
@@ -136,10 +137,17 @@ def _on_control(axes: Axes, worlds: list[World], control: Mapping[int, float]) -
     axes.set(xlabel="step", xlim=(0, max(done) + 1))
 
 
-def _mark_fault(timed: Sequence[Axes], number: int, time: float, row: int) -> None:
-    for each in timed:
-        each.axvline(time, color=QUIET, lw=0.8, ls=":", zorder=1)
-    timed[0].plot([time, time], [-0.75, row], color=INK, lw=0.8)
-    timed[0].plot(time, row, "v", ms=4, color=INK)
-    timed[0].text(time, -0.72, str(number), ha="center", va="center", color=PAPER,
-                  bbox={"boxstyle": "circle,pad=0.12", "fc": INK, "ec": INK})  # fmt: skip
+def _mark_faults(
+    timed: Sequence[Axes], faults: list[tuple[float, str]], rows: list[str], span: float
+) -> None:
+    """A number above each fault, beside one another where faults are close, and a line down."""
+    inches = WIDTH - LABELS
+    places = spread([time / span * inches for time, _ in faults], NUMBER, inches)
+    for number, ((time, node), place) in enumerate(zip(faults, places, strict=True), 1):
+        for each in timed:
+            each.axvline(time, color=QUIET, lw=0.8, ls=":", zorder=1)
+        row, x = rows.index(node) if node in rows else 0, place / inches * span
+        timed[0].plot([x, time, time], [-0.72, -0.42, row], color=INK, lw=0.8)
+        timed[0].plot(time, row, "v", ms=4, color=INK)
+        timed[0].text(x, -0.72, str(number), ha="center", va="center", color=PAPER,
+                      bbox={"boxstyle": "circle,pad=0.12", "fc": INK, "ec": INK})  # fmt: skip

@@ -32,8 +32,8 @@ def roofline(account: Any, machine: Any, seconds: Mapping[str, float] | None = N
         for i, (name, product) in enumerate(sorted(machine.products.items(), key=lambda p: -p[1])):
             roof = np.minimum(product, x * machine.bytes_per_s)
             axes.plot(x, roof, color=color(i), lw=2)
-            axes.text(ends[1], product * 1.2, f"{name} {_rate(product)}", ha="right",
-                      color=color(i))  # fmt: skip
+            axes.annotate(f"{name} {_rate(product)}", (ends[1], product), (0, 4), ha="right",
+                          textcoords="offset points", color=color(i))  # fmt: skip
         axes.text(0.02, 0.95, f"slope: memory, {machine.bytes_per_s / 1e9:.3g} GB/s",
                   color=QUIET, transform=axes.transAxes)  # fmt: skip
         looks = {}

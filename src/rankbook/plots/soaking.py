@@ -29,7 +29,7 @@ def soak(result: Mapping) -> Figure:
             axes.plot([row["p10"], row["p90"]], [y, y], lw=2, color=ground)
             axes.plot(row["median"], y, ms=5, color=ground, marker=mark, clip_on=False)
         counts = {row["fault"]: row["count"] for row in reversed(result["rows"])}
-        labels = [f"{name.replace('_', ' ')} ({counts[name]})" for name in names]
+        labels = [f"{counts[name]} × {name.replace('_', ' ')}" for name in names]
         axes.set_yticks(range(len(names)), labels)
         axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, None), xlabel="seconds to the next step")
         axes.tick_params(left=False)

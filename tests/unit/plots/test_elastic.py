@@ -103,7 +103,7 @@ def test_a_soak_has_a_line_a_fault_from_p10_to_p90():
     figure = soak({"rows": ROWS})
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "worker killed (20)", "node joins (9)"]  # fmt: skip
+        "20 × worker killed", "9 × node joins"]  # fmt: skip
     spans = [tuple(line.get_xdata()) for line in axes.get_lines() if len(line.get_xdata()) == 2]
     assert spans == [(1, 4), (2, 5), (6, 9)]
     medians = [line.get_xdata()[0] for line in axes.get_lines() if len(line.get_xdata()) == 1]
