@@ -2,7 +2,7 @@
 
 One execution serves both languages: on Chinese pages the labels are translated from the catalogue
 (`bookext.labels`), and those of recorded tables' heads, too. A figure's label without a translation
-is a warning, which fails the build.
+is a warning, and so is a colour that is not the palette's: a warning fails the build.
 """
 
 import html
@@ -13,9 +13,10 @@ from xml.etree import ElementTree
 from docutils import nodes
 from sphinx.util import logging
 
-from bookext.inline import inline
+from bookext.inline import COLOUR, inline
 from bookext.labels import Untranslated, translate
 from bookext.lighter import SVG, lightened
+from rankbook.plots.palette import VARIABLES
 
 SCALE = 1.5  # CSS pixels of a unit of the drawing, where there is room
 SIZE = re.compile(r'(?<= width="|height=")[\d.]+')
@@ -49,6 +50,9 @@ def show(app, doctree):
         page, missing = plot(svg, language, f"plot-{number}", image["alt"])
         for label in missing:
             log.warning("a figure says %r: no file of book/labels translates it", label,
+                        location=image)  # fmt: skip
+        for colour in sorted(set(COLOUR.findall(svg)) - VARIABLES.keys()):
+            log.warning("a figure has the colour %s, which is not in the palette", colour,
                         location=image)  # fmt: skip
         image.replace_self(nodes.raw("", page, format="html"))
     if language == "zh":

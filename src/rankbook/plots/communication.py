@@ -165,6 +165,7 @@ def bus_bandwidth(rows: Sequence[Mapping], nbytes: int, link: float) -> Figure:
             axes.plot(n, speed, f"{mark}-", ms=4.5, lw=1.25, color=paint, label=way)
             ends.append((float(speed[-1]), way, paint))
         axes.set(xlabel="ranks", ylim=(0, None))
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
         axes.set_xticks(sorted({row["ranks"] for row in rows}))
         unit(axes, f"bus bandwidth at {size_name(nbytes)}, GB/s")
         axes.grid(axis="y")
