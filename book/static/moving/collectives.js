@@ -227,7 +227,8 @@
         {x: x - 8, y: 46 - height, width: 16, height, rx: 2, ...look});
       column(tall, {fill: "none", stroke: "line", "stroke-width": 1.25});
       column(full, {fill: rank(r)});
-      text(place, x, 64, short(now * link.nbytes / one), {anchor: "middle", "font-variant-numeric": "tabular-nums"});
+      const low = at.pitch < 30 && r % 2;  // on the smallest phone two neighbours' numbers would touch
+      text(place, x, low ? 78 : 64, short(now * link.nbytes / one), {anchor: "middle", "font-variant-numeric": "tabular-nums"});
     });
   }
 

@@ -5,6 +5,7 @@ import random
 
 from rankbook.data import audit_samples
 from rankbook.data.shares import Job, shares
+from tests.site.moving.test_moving import WRONG_WORDS
 
 WAYS = {
     "nobody": "nobody",
@@ -119,3 +120,16 @@ def test_a_reader_without_workers_fails(bare):
     page.locator("input[name=workers]").press("Home")
     assert "AttributeError" in page.locator(".moving-drawing svg").text_content()
     assert "there is no worker" in page.inner_text(".moving-said")
+
+
+def test_epoch_after_epoch(bare):
+    page = bare("readers", "zh", viewport={"width": 360, "height": 740}, has_touch=True)
+    page.select_option("select[name=way]", "set_epoch")
+    page.locator("input[name=samples]").press("End")
+    at = page.locator(".moving-player input")
+    assert at.get_attribute("max") == "9" and at.input_value() == "0"
+    page.locator(".moving-on").tap()
+    assert at.input_value() == "1" and "2 个 epoch 里" in page.inner_text(".moving-said")
+    for frame in range(10):
+        at.fill(str(frame))
+        assert page.evaluate(WRONG_WORDS) == [], frame
