@@ -6,7 +6,9 @@ import sys
 import time
 from contextlib import suppress
 
+import nbformat
 import pytest
+from bookext.drawings import with_pictures
 from playwright.sync_api import TimeoutError
 
 from tests.frontends.notebooks import CAUSE, FAIL, LOAD, SHOWN, START, SUM, write
@@ -117,4 +119,21 @@ def test_a_reader_runs_fails_and_stops_cells(browser, server, tmp_path, name):
     page.until(4, "was interrupted")
     page.begin(5)
     page.until(5, SHOWN[0])
+    context.close()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_downloaded_notebook_shows_its_pictures(browser, server, tmp_path, name):
+    """It is alone in a folder, and nobody has said that it can be trusted."""
+    picture = "![two replicas](../../book/pictures/en/one_step.svg)"
+    cells = [nbformat.v4.new_markdown_cell(with_pictures(f"Before.\n\n{picture}\n\nAfter."))]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "in.ipynb")
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(f"{server}{PAGES[name]}/in.ipynb")
+    image = tab.locator(".jp-MarkdownOutput img")
+    image.wait_for(state="visible", timeout=HANG * 1000)
+    tab.wait_for_function("document.querySelector('.jp-MarkdownOutput img').naturalWidth > 300")
+    assert image.get_attribute("alt") == "two replicas"
     context.close()
