@@ -25,8 +25,10 @@ PAGE = """<!DOCTYPE html>
 <body><main><h1>{name}</h1>{figure}</main>{scripts}</body></html>
 """
 FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK SC', 'DejaVu Sans', sans-serif"
-# Lines as wide as the drawing, broken between the items.
+# Lines as wide as the drawing, broken between the items. JupyterLab shows the file itself, maybe on
+# a dark ground: the backdrop is for it, and `inline` leaves it out.
 DRAW = """([name, lang]) => {
+    const MARGIN = 10;
     const spec = Moving.known[name], t = Moving.translator(spec.words, lang), width = 440;
     const now = Moving.state(name), svg = Moving.drawing(spec, now, t, width);
     const [, , w, drawn] = svg.getAttribute("viewBox").split(" ").map(Number);
@@ -40,7 +42,8 @@ DRAW = """([name, lang]) => {
     const numbers = Object.entries(spec.shown(now.result, now.frame))
         .filter(([key]) => t.has(key))
         .map(([key, v]) => t(key).includes("{}") ? t(key, v) : `${t(key)} ${v}`);
-    const groups = [spec.settings.map((s) => `${t(s.key)} ${written(s)}`), numbers];
+    const used = spec.settings.filter((s) => !s.when || s.when(now.settings));
+    const groups = [used.map((s) => `${t(s.key)} ${written(s)}`), numbers];
     let y = drawn + 6;
     groups.forEach((items, at) => {
         let line = "";
@@ -53,7 +56,11 @@ DRAW = """([name, lang]) => {
         }
         put();
     });
-    Moving.size(svg, w, y + 10);
+    const box = [-MARGIN, -MARGIN, w + 2 * MARGIN, y + 6 + 2 * MARGIN];
+    Moving.size(svg, box[2], box[3]);
+    svg.setAttribute("viewBox", box.join(" "));
+    svg.prepend(Moving.add(svg, "rect", {x: box[0], y: box[1], width: box[2], height: box[3], rx: 6,
+        fill: "paper", class: "backdrop"}));
     return svg.outerHTML;
 }"""
 
@@ -82,6 +89,7 @@ def draw(page, name: str, language: str) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="{FONTS}"'
     svg = re.sub(r'<svg( xmlns="[^"]*")?', head, svg, count=1)
     svg = re.sub(r' (role|aria-label)="[^"]*"', "", svg)
+    svg = re.sub(r"></(rect|path|line|circle|ellipse|polyline|polygon)>", "/>", svg)
     return re.sub(r"(<(?:g|rect|path|text|line|circle|polyline)\b)", r"\n\1", svg) + "\n"
 
 
