@@ -5,6 +5,7 @@ The loaders of PyTorch that it speaks of are run for comparison in tests/unit/da
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch.utils.data import DistributedSampler
 
@@ -102,8 +103,9 @@ def _indexed(way: str, total: int, job: Job) -> dict[Reader, Share]:
         if way == "no sampler":
             whole = _batched(whole.read, job)
         else:
+            data: Any = range(total)  # a sampler asks for no more than its length
             sampler = DistributedSampler(
-                range(total), job.ranks, rank, shuffle=job.shuffle, drop_last=job.drop_last
+                data, job.ranks, rank, job.shuffle, drop_last=job.drop_last
             )
             sampler.set_epoch(job.epoch)
             whole.read = list(sampler)
