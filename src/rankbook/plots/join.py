@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from rankbook.plots.marks import key
-from rankbook.plots.theme import GROUND, INK, LINE, PAPER, QUIET, WIDTH, color, style
+from rankbook.plots.theme import GROUND, INK, LINE, PAPER, QUIET, WIDTH, color, ink_on, style
 
 # what a rank does for itself; what it does for the others, in Join
 KINDS = {
     "forward": (color(0), "forward"),
     "backward": (color(1), "backward"),
-    "step": (color(4), "optimizer step"),
+    "step": (color(4), "optimizer.step()"),
     "ask": (LINE, "asks who has inputs"),
     "main_hook": (color(2), "main hook"),
     "post_hook": (color(6), "post hook"),
@@ -71,16 +71,25 @@ def _events(axes, timeline, rank: int, row: int, scale: float) -> None:
     axes.broken_barh(boxes("collective"), (row + 0.67, 0.15), color=COLLECTIVE, lw=0)
     for left, _ in boxes("exhausted"):
         axes.plot([left, left], [row + 0.02, row + 0.86], color=INK, lw=1.5)
-        side = "right" if left > timeline.span * scale / 2 else "left"
-        axes.text(left, row + 0.06, " inputs used up ", color=INK, ha=side)
+        side = -1 if left > timeline.span * scale / 2 else 1
+        _write(axes, (left, row + 0.06), "inputs used up", INK, side, "bottom")
 
 
 def _note(axes, timeline, rank: int, row: int, scale: float, text: str) -> None:
     last = max(timeline.of(rank), key=lambda event: event.end)
     room = timeline.start + timeline.span - last.end > timeline.span / 4
     left = (last.end if room else last.start) - timeline.start
+    ink = INK if room or last.kind not in KINDS else ink_on(KINDS[last.kind][0])
     if text:
-        axes.text(left * scale, row + 0.39, f"  {text}", va="center")
+        _write(axes, (left * scale, row + 0.39), text, ink)
+
+
+def _write(
+    axes, place: tuple[float, float], words: str, ink: str, side: int = 1, va: str = "center"
+) -> None:
+    """Words a little to the right of a place; to the left of it with `side` -1."""
+    axes.annotate(words, place, (5 * side, 0), textcoords="offset points", color=ink,
+                  ha="left" if side > 0 else "right", va=va)  # fmt: skip
 
 
 def _answers(axes, timeline, rows: Mapping[int, int], scale: float) -> None:

@@ -55,7 +55,7 @@ def test_join_timeline():
     assert [list(line.get_xdata()) for line in dotted] == [pytest.approx([5, 6])]
     assert [text.get_text().strip() for text in axes.texts] == ["inputs used up"] * 2
     named = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "optimizer step" not in named and named[-1] == "collective"
+    assert "optimizer.step()" not in named and named[-1] == "collective"
     assert texts_outside(figure) == []
 
 
@@ -66,7 +66,7 @@ def test_notes_stand_behind_the_last_event_or_in_it():
     ])  # fmt: skip
     figure = plots.join_timeline(hung, notes={0: "no input left", 1: "waits for rank 0"})
     (axes,) = figure.axes
-    placed = {text.get_text().strip(): text.get_position()[0] for text in axes.texts}
+    placed = {text.get_text(): text.xy[0] for text in axes.texts}
     assert placed == {"no input left": pytest.approx(2), "waits for rank 0": pytest.approx(2)}
     assert texts_outside(figure) == []
     assert not [text for text in plots.join_timeline(hung).axes[0].texts if text.get_text().strip()]
