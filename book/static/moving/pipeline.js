@@ -18,7 +18,7 @@
     const least = {"1f1b": p, dualpipev: 2 * p}[schedule] || 1;
     let m = Math.max(chosen.microbatches, least), changed = m > chosen.microbatches ? "least" : "";
     if (schedule.startsWith("interleaved") && m % rounds(p, m)) [m, changed] = [Math.floor(m / p) * p, "rounds"];
-    return {...chosen, microbatches: m, changed};
+    return {...chosen, microbatches: m, follow: Math.min(chosen.follow, m - 1), changed};
   }
 
   // ---- the lists: for each rank its actions in order; actions in one list are joined
@@ -244,19 +244,28 @@
       Moving.text(svg, 0, middle, t("rank", r));
       Moving.text(svg, width, middle, values[`held ${r}`], {anchor: "end"});
     }
-    const paths = Object.fromEntries(kinds.map((kind) => [kind, ""])), numbers = [];
+    const all = settings.follow < 0, paths = {}, numbers = [], way = [];
     for (const {kind, stage, mb, rank, start, end} of actions) {
       const x = left + start * scale, wide = (end - start) * scale, gap = wide > 4 ? 1 : wide > 2 ? 0.5 : 0;
       if (wide <= 0) continue;
-      const at = y(rank) + (stage >= p ? lower : 0), inset = kind === "W" ? 0.6 : 0;
-      paths[kind] += box(x + inset, at + inset, wide - gap - 2 * inset, high - 2 * inset);
-      if (wide > 7 + 8 * String(mb).length) numbers.push([x + (wide - gap) / 2, at + high / 2 + 4.5, mb, ON[kind]]);
+      const at = y(rank) + (stage >= p ? lower : 0), inset = kind === "W" ? 0.6 : 0, followed = mb === settings.follow;
+      const which = kind + (all || followed ? "" : " faint");
+      paths[which] = (paths[which] || "") + box(x + inset, at + inset, wide - gap - 2 * inset, high - 2 * inset);
+      const middle = [x + (wide - gap) / 2, at + high / 2];
+      if (followed && kind !== "W") way.push(middle);
+      if ((all || followed) && wide > 7 + 8 * String(mb).length) numbers.push([...middle, mb, ON[kind]]);
     }
     const thin = Math.min(1.25, 0.09 * scale);  // the outline of a narrow box must not fill it
-    for (const kind of kinds) {
-      Moving.add(svg, "path", {d: paths[kind], ...LOOK[kind], ...(kind === "W" ? {"stroke-width": thin} : {})});
+    for (const which of Object.keys(paths).sort((a, b) => b.length - a.length)) {  // what is faint first
+      const [kind, faint] = which.split(" ");
+      Moving.add(svg, "path", {d: paths[which], ...LOOK[kind], ...(kind === "W" ? {"stroke-width": thin} : {}),
+        opacity: faint ? 0.2 : undefined});
     }
-    for (const [x, at, mb, fill] of numbers) Moving.text(svg, x, at, mb, {anchor: "middle", fill});
+    if (way.length) {
+      const d = "M" + way.map((point) => point.map((value) => value.toFixed(1)).join(" ")).join("L");
+      Moving.add(svg, "path", {d, fill: "none", stroke: "ink", "stroke-width": 1.25, "stroke-linejoin": "round"});
+    }
+    for (const [x, at, mb, fill] of all ? numbers : []) Moving.text(svg, x, at + 4.5, mb, {anchor: "middle", fill});
     ends(svg, result, values, t, {left, scale, top, bottom, width});
     Moving.size(svg, width, bottom + 46);
   }
@@ -268,7 +277,7 @@
       const x = left + span * scale, wide = Moving.wide(words);
       Moving.add(svg, "line", {x1: x, x2: x, y1: top - 4, y2: y - 12, "stroke-width": 1.25, ...more});
       Moving.text(svg, Math.min(x + wide / 2, width - 2) - wide / 2, y, words,
-        {anchor: "middle", fill: more.stroke});
+        {anchor: "middle", fill: more.stroke, "paint-order": "stroke", stroke: "paper", "stroke-width": 4});
     };
     const dashed = {stroke: "quiet", "stroke-dasharray": "3 3"};
     if (!same) mark(result.gpipe, t("end.gpipe", values.gpipe), bottom + 38, dashed);
@@ -282,6 +291,7 @@
           + "empty is the bubble. Lines mark where the step ends, and where GPipe's would. Beside each row: how many "
           + "microbatches' activations the rank holds at most.",
         schedule: "Schedule", ranks: "Ranks", microbatches: "Microbatches", ratio: "Backward", message: "Message",
+        follow: "Follow microbatch", all: "all",
         "message.is": "{} F", "ratio.is": "{} F",
         "schedule.gpipe": "GPipe", "schedule.1f1b": "1F1B", "schedule.interleaved1f1b": "Interleaved 1F1B",
         "schedule.loopedbfs": "Looped BFS", "schedule.interleavedzb": "Interleaved zero bubble",
@@ -291,7 +301,7 @@
         bubble: "bubble {} %", formula: "by the formula {} %", step: "step {} F", most: "activations: at most {}",
         "said.gpipe": "All forward passes, then all backward passes: every rank holds the activations of all "
           + "microbatches.",
-        "said.1f1b": "Forward and backward passes in turn: as much bubble as GPipe, far fewer activations.",
+        "said.1f1b": "Forward and backward passes in turn: far fewer activations, and GPipe's bubble as long as messages are free.",
         "said.interleaved1f1b": "Two stages a rank: the pipeline fills in half the time, and pays with messages.",
         "said.loopedbfs": "Two stages a rank, all microbatches through one before the next: GPipe, filled in half "
           + "the time.",
@@ -307,6 +317,7 @@
         alt: "时间线：每个 rank 一行，每个 microbatch 的每次前向和反向各是一个方框，空着的就是气泡。竖线标出这一步何时结束，"
           + "以及换成 GPipe 何时结束。每行右边是该 rank 最多同时持有几个 microbatch 的激活值。",
         schedule: "调度", ranks: "rank 数", microbatches: "microbatch 数", ratio: "反向", message: "消息",
+        follow: "跟踪 microbatch", all: "全部",
         "message.is": "{} F", "ratio.is": "{} F",
         "schedule.gpipe": "GPipe", "schedule.1f1b": "1F1B", "schedule.interleaved1f1b": "Interleaved 1F1B",
         "schedule.loopedbfs": "Looped BFS", "schedule.interleavedzb": "Interleaved zero bubble",
@@ -315,7 +326,7 @@
         rank: "rank {}", holds: "激活值", end: "{} F 结束", "end.gpipe": "GPipe：{} F",
         bubble: "气泡 {}%", formula: "按公式 {}%", step: "一步用时 {} F", most: "激活值最多 {} 份",
         "said.gpipe": "先做完全部前向，再做全部反向：每个 rank 都要存下所有 microbatch 的激活值。",
-        "said.1f1b": "前向、反向交替进行：气泡和 GPipe 一样大，要存的激活值却少得多。",
+        "said.1f1b": "前向、反向交替进行：要存的激活值少得多；只要消息不花时间，气泡就和 GPipe 一样大。",
         "said.interleaved1f1b": "每个 rank 两个 stage：填满流水线的时间减半，代价是消息更多。",
         "said.loopedbfs": "每个 rank 两个 stage，所有 microbatch 过完一个再过下一个：填得快一倍的 GPipe。",
         "said.interleavedzb": "没有人等权重的梯度，正好用它来填空档。",
@@ -331,6 +342,7 @@
       {key: "microbatches", kind: "range", min: 1, max: 32, step: 1, initial: 8},
       {key: "ratio", kind: "range", min: 0.5, max: 4, step: 0.25, initial: 2},
       {key: "message", kind: "range", min: 0, max: 2, step: 0.1, initial: 0},
+      {key: "follow", kind: "range", min: -1, max: 31, step: 1, initial: -1, show: (mb, t) => mb < 0 ? t("all") : mb},
     ],
     fit,
     compute,

@@ -1,10 +1,13 @@
 """What every figure that moves can do: on a phone, by keyboard, without scripts, on paper."""
 
+import random
 import re
 
 import pytest
 from bookext import moving
 from stills import HTML_LANG, draw
+
+from tests.site.moving.rounding import fixed
 
 NAMES = moving.names()
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True}
@@ -164,6 +167,16 @@ def test_its_still_is_the_committed_one(bare, name, language):
     committed = moving.still(name, language).read_text("utf-8")
     made = draw(bare(name, language), name, language)
     assert made == committed, f"run: python book/stills.py {name}"
+
+
+def test_numbers_are_rounded_as_a_script_rounds_them(browser):
+    dice = random.Random(5)
+    asked = [(dice.uniform(-1e3, 1e3), dice.randrange(5)) for _ in range(500)]
+    asked += [(0.5, 0), (1.5, 0), (2.5, 0), (-2.5, 0), (1.005, 2), (0.0, 1), (-0.0, 1), (-0.04, 1)]
+    page = browser.new_page()
+    written = page.evaluate("(all) => all.map(([x, digits]) => x.toFixed(digits))", asked)
+    page.close()
+    assert written == [fixed(x, digits) for x, digits in asked]
 
 
 @pytest.mark.parametrize("name", NAMES)
