@@ -13,7 +13,7 @@ from rankbook.plots.strategies import MIB, NAMES, PARTS
 from rankbook.plots.theme import COLORS, INK, LINE, PAPER, QUIET, WIDTH, style, unit
 
 NOTHING = PAPER
-SEEN = 300  # moments of a step
+SEEN = 180  # moments of a step
 PHASES = ("forward", "backward", "update")
 
 
@@ -42,10 +42,12 @@ def step_memory(tapes: Mapping[str, Any]) -> Figure:
 
 def _panel(axes, name: str, tape: Any) -> None:
     """One step; its fullest moment is marked, with its MiB."""
-    heights = np.array([[m.get(part, 0) / MIB for m in tape.moments] for part in PARTS])
+    parts = [part for part in PARTS if any(m.get(part) for m in tape.moments)]
+    heights = np.array([[m.get(part, 0) / MIB for m in tape.moments] for part in parts])
     total = heights.sum(axis=0)
     x = _highest(total)
-    axes.stackplot(x, heights[:, x], colors=list(PARTS.values()), step="post", lw=0)
+    step = "post" if len(total) <= SEEN else None  # of thousands, nobody sees the steps
+    axes.stackplot(x, heights[:, x], colors=[PARTS[part] for part in parts], step=step, lw=0)
     at = int(total.argmax())
     axes.plot([at], [total[at]], marker="v", color=INK, ms=5)
     axes.annotate(f"{total[at]:.1f} MiB", (at, total[at]), (7, 1), textcoords="offset points")
