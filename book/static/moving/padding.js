@@ -6,7 +6,7 @@
 (() => {
   const WAYS = ["longest of all", "longest of batch", "bucketed", "packed"];
   const ROWS = 36;  // about so many reviews are drawn
-  const HIGH = 220, GAP = 0.9;  // pixels; rows between two batches
+  const HIGH = 220;  // pixels
   const REAL = "rank-0", NEXT = "rank-2", EMPTY = "rank-1";
 
   const words = {
@@ -15,7 +15,7 @@
         + "batching, the arithmetic that is paid for each unit that the real tokens need.",
       batch: "Batch size", limit: "Cut at", "limit.is": "{} tokens", way: "Way",
       pool: "Pool", "pool.is": "{} batches",
-      "way.longest of all": "to the longest of all", "way.longest of batch": "to the longest of batch",
+      "way.longest of all": "longest of all", "way.longest of batch": "longest of batch",
       "way.bucketed": "bucketed", "way.packed": "packed",
       rows: "{a} of {b} batches, a line a review", packed: "{a} of {b} batches, end to end",
       tokens: "{} tokens", need: "what the real tokens need", paid: "{a}×, {b} % wasted", share: "{} % wasted",
@@ -25,8 +25,9 @@
       said: "{} % of the arithmetic goes into padding.",
     },
     zh: {
-      alt: "评论按行画出，分成真实 token 和填充，取一个 epoch 里的几个 batch；下方是四种组批方式各自付出的计算量，以真实 token 所需为 1。",
-      batch: "batch 大小", limit: "截断于", "limit.is": "{} 个 token", way: "组批方式",
+      alt: "评论按行画出，分成真实 token 和填充，取一个 epoch 里的几个 batch；下方是四种组批方式各自付出的计算量，"
+        + "以真实 token 所需为 1。",
+      batch: "batch 大小", limit: "截断于", "limit.is": "{} token", way: "组批方式",
       pool: "分桶范围", "pool.is": "{} 批",
       "way.longest of all": "填充到全体最长", "way.longest of batch": "填充到本批最长",
       "way.bucketed": "分桶", "way.packed": "打包",
@@ -100,17 +101,20 @@
 
   /* Some batches, from all over the epoch. */
   function some({batches}, batch) {
-    const count = Math.min(batches.length, Math.max(1, Math.floor(ROWS / batch)));
+    const least = batch <= 32 ? 3 : batch <= 64 ? 2 : 1;
+    const count = Math.min(batches.length, Math.max(least, Math.floor(ROWS / batch)));
     return [...Array(count).keys()].map((i) => batches[Math.floor((i + 0.5) * batches.length / count)]);
   }
 
   function drawRows(svg, {ways, way, limit, batch}, t, top, width) {
     const found = ways[way], drawn = some(found, batch), scale = width / limit;
-    const high = HIGH / (sum(drawn.map((each) => each.length)) + GAP * (drawn.length - 1));
-    const tall = Math.max(high * 0.8, high - 1.5);
+    const gap = Math.min(6, 100 / drawn.length), rows = sum(drawn.map((each) => each.length));
+    const high = (HIGH - gap * (drawn.length - 1)) / rows;
+    const tall = high < 3 ? high : Math.max(high * 0.8, high - 1.5);  // thin rows lie close, or they would flicker
     let y = top;
     const bar = (x, tokens, fill, more) =>
-      Moving.add(svg, "rect", {x: x * scale, y, width: tokens * scale, height: tall, fill, ...more});
+      Moving.add(svg, "rect", {x: x * scale, y, width: tokens * scale, height: tall, fill,
+        "shape-rendering": high < 3 ? "crispEdges" : null, ...more});
     for (const each of drawn) {
       if (way === "packed") y = line(each, bar, limit, y, (to) => { y = to; }, high);
       else {
@@ -121,7 +125,7 @@
           y += high;
         }
       }
-      y += GAP * high;
+      y += gap;
     }
     const which = t(way === "packed" ? "packed" : "rows", {a: drawn.length, b: found.batches.length});
     Moving.text(svg, 0, top - 9, which, {fill: "quiet"});
@@ -160,9 +164,11 @@
       bar(ratio - inAttention, ratio, EMPTY, 0.9 * pale);
     });
     const end = top + 42 * WAYS.length - 14;
-    Moving.add(svg, "path", {d: `M${scale} ${top + 2}V${end}`, stroke: "ink", "stroke-width": 1.25, fill: "none"});
+    const d = WAYS.map((_, i) => `M${scale} ${top + 42 * i + 3}v18`).join("");  // not through the words
+    Moving.add(svg, "path", {d, stroke: "ink", "stroke-width": 1.25, fill: "none"});
     const half = Moving.wide(t("need")) / 2;
-    Moving.text(svg, Math.max(half, Math.min(width - half, scale)), end + 15, t("need"), {anchor: "middle", fill: "quiet"});
+    const middle = Math.max(half, Math.min(width - half, scale));
+    Moving.text(svg, middle, end + 15, t("need"), {anchor: "middle", fill: "quiet"});
     let x = 0;
     for (const [key, opacity] of [["products", 0.45], ["square", 0.9]]) {
       Moving.add(svg, "rect", {x, y: end + 32, width: 11, height: 11, fill: EMPTY, opacity});

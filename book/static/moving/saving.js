@@ -1,6 +1,6 @@
 /* How often to save: the share of the time that saves and failures cost, against the interval.
 
-   Computes what rankbook.cost_model.lost_parts, lost_share and best_period compute. */
+   Computes what lost_parts, lost_share, best_period and exact_best_period of rankbook.cost_model compute. */
 "use strict";
 
 (() => {
@@ -14,17 +14,18 @@
     en: {
       alt: "The share of the time that is lost against the interval between saves: saves cost less the rarer they are, "
         + "work that is done again costs more, restarts cost the same; between them lies the best interval.",
-      period: "Save every", mtbf: "Failure every", save: "A save takes", restart: "A restart takes",
+      period: "Save every", mtbf: "Failure every", save: "Save takes", restart: "Restart takes",
       "name.saves": "saves", "name.again": "work done again", "name.restarts": "restarts", is: "{a} {b} %",
       "at.now": "every {a}: {b} % lost", "at.best": "best, every {a}: {b} %",
-      said: "{a} % of the time is lost. At best, saving every {b}, it would be {c} %.",
+      said: "{a} % of the time is lost. At best, saving every {b}, it would be {c} %. The formula √(2δM) says {d}.",
     },
     zh: {
-      alt: "损失的时间占比随保存间隔的变化：保存越稀，保存的代价越小，重做的工作越多，重启的代价不变；最佳间隔在两者之间。",
+      alt: "损失的时间占比随保存间隔的变化：保存越稀，保存的代价越小，重做的工作越多，重启的代价不变；"
+        + "最佳间隔在两者之间。",
       period: "保存间隔", mtbf: "故障间隔", save: "保存停顿", restart: "重启用时",
       "name.saves": "保存", "name.again": "重做的工作", "name.restarts": "重启", is: "{a} {b} %",
       "at.now": "每 {a}：损失 {b} %", "at.best": "最佳，每 {a}：{b} %",
-      said: "损失 {a} % 的时间。最好是每 {b} 保存一次，损失 {c} %。",
+      said: "损失 {a} % 的时间。最好是每 {b} 保存一次，损失 {c} %。公式 √(2δM) 给出 {d}。",
     },
   };
 
@@ -46,17 +47,25 @@
     return {saves, again: atOnce - saves, restarts: whole - atOnce};
   }
 
+  function exactBest(save, mtbf) {
+    let low = 0, high = 1;
+    for (let i = 0; i < 60; i++) {
+      const u = (low + high) / 2;
+      [low, high] = u + Math.log1p(-u) + save / mtbf > 0 ? [u, high] : [low, u];
+    }
+    return mtbf * (low + high) / 2;
+  }
+
   function compute({save, period, mtbf, restart}) {
-    const best = Math.sqrt(2 * save * mtbf);
-    return {save, period, mtbf, restart, best, parts: lostParts(save, period, mtbf, restart),
+    const best = exactBest(save, mtbf), young = Math.sqrt(2 * save * mtbf);
+    return {save, period, mtbf, restart, best, young, parts: lostParts(save, period, mtbf, restart),
       lost: lostShare(save, period, mtbf, restart), least: lostShare(save, best, mtbf, restart)};
   }
 
-  const percent = (share) => (100 * share).toFixed(share < 0.01 ? 3 : 2);
-
-  function shown({best, lost, least, parts}) {
-    return {lost: percent(lost), best: time(best), least: percent(least), saves: percent(parts.saves),
-      again: percent(parts.again), restarts: percent(parts.restarts)};
+  function shown({best, young, lost, least, parts}) {
+    const percent = (share) => (100 * share).toFixed(lost < 0.01 ? 3 : 2);
+    return {lost: percent(lost), best: time(best), young: time(young), least: percent(least),
+      saves: percent(parts.saves), again: percent(parts.again), restarts: percent(parts.restarts)};
   }
 
   const across = (period, width) => width * Math.log(period / FROM) / Math.log(TO / FROM);
@@ -76,20 +85,20 @@
     let below = points.map(() => 0);
     for (const [part, fill] of Object.entries(PARTS)) {
       const floor = below, above = points.map((point, i) => floor[i] + point[part]);
-      Moving.add(svg, "path", {d: `M${line(above).join("L")}L${line(floor).reverse().join("L")}Z`, fill, opacity: 0.45});
+      const around = [...line(above), ...line(floor).reverse()];
+      Moving.add(svg, "path", {d: `M${around.join("L")}Z`, fill, opacity: 0.45});
       const name = t(`name.${part}`), half = Moving.wide(name) / 2 + 6;
       const steps = Math.ceil(half / width * POINTS);
-      let most = 0, at = 0;
+      let most = 0, at = 0, middle = 0;
       for (let i = steps; i < points.length - steps; i++) {  // how high the band is all along the name
-        const high = Math.min(y(floor[i - steps]), y(floor[i + steps])) - Math.max(y(above[i - steps]), y(above[i + steps]));
-        if (high > most) [most, at] = [high, i];
+        const low = Math.min(y(floor[i - steps]), y(floor[i + steps]));
+        const high = Math.max(y(above[i - steps]), y(above[i + steps]));
+        if (low - high > most) [most, at, middle] = [low - high, i, (low + high) / 2];
       }
-      const middle = (Math.min(y(floor[at - steps]), y(floor[at + steps]))
-        + Math.max(y(above[at - steps]), y(above[at + steps]))) / 2;
       if (most > 20) Moving.text(svg, x[at], middle + 5, name, {anchor: "middle"});
       below = above;
     }
-    const seen = line(below, (i) => y(below[i]) > TOP);  // what is higher than the axis ends there
+    const seen = line(below, (i) => y(below[i]) > TOP - 0.01);  // what is higher than the axis ends there
     Moving.add(svg, "path", {d: `M${seen.join("L")}`, fill: "none", stroke: "ink", "stroke-width": 1.5});
   }
 
@@ -147,13 +156,14 @@
         450, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400]},
       {key: "mtbf", kind: "range", initial: 10800, show: lasts,
         values: [600, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 2592000]},
-      {key: "save", kind: "range", initial: 30, show: lasts, values: [0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600]},
+      {key: "save", kind: "range", initial: 30, show: lasts,
+        values: [0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600]},
       {key: "restart", kind: "range", initial: 300, show: lasts, values: [5, 10, 30, 60, 120, 300, 600, 1800, 3600]},
     ],
     compute, shown, draw,
     said: (result, settings, t) => {
-      const {lost, best, least} = shown(result);
-      return t("said", {a: lost, b: best, c: least});
+      const {lost, best, least, young} = shown(result);
+      return t("said", {a: lost, b: best, c: least, d: young});
     },
   });
 })();

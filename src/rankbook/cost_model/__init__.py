@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankbook.cost_model.saving import (
         Lost,
         best_period,
+        exact_best_period,
         job_mtbf,
         lost_parts,
         lost_share,

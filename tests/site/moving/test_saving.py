@@ -4,7 +4,7 @@ from itertools import product
 
 from rounding import fixed
 
-from rankbook.cost_model import best_period, lost_parts, lost_share
+from rankbook.cost_model import best_period, exact_best_period, lost_parts, lost_share
 
 PERIODS, MTBFS = (10, 60, 300, 1800, 3600, 21600, 86400), (600, 3600, 10800, 86400, 2592000)
 SAVES, RESTARTS = (0.05, 1, 30, 600), (5, 300, 3600)
@@ -20,20 +20,14 @@ def time(seconds: float) -> str:
     return f"{written.rstrip('0').rstrip('.') if '.' in written else written}\u202f{unit}"
 
 
-def percent(share: float) -> str:
-    """As the figure writes it: small ones with a digit more."""
-    return fixed(100 * share, 3 if share < 0.01 else 2)
-
-
 def by_python(save: float, period: float, mtbf: float, restart: float) -> dict[str, str]:
     """What the figure has to show."""
-    best, parts = best_period(save, mtbf), lost_parts(save, period, mtbf, restart)
-    return {
-        "lost": percent(lost_share(save, period, mtbf, restart)),
-        "best": time(best),
-        "least": percent(lost_share(save, best, mtbf, restart)),
-        **{part: percent(share) for part, share in vars(parts).items()},
-    }
+    best, parts = exact_best_period(save, mtbf), lost_parts(save, period, mtbf, restart)
+    lost = lost_share(save, period, mtbf, restart)
+    shares = {"lost": lost, "least": lost_share(save, best, mtbf, restart), **vars(parts)}
+    digits = 3 if lost < 0.01 else 2
+    periods = {"best": time(best), "young": time(best_period(save, mtbf))}
+    return periods | {name: fixed(100 * x, digits) for name, x in shares.items()}
 
 
 def test_it_computes_what_python_computes(ask):

@@ -50,3 +50,14 @@ def test_each_part_of_the_loss_follows_its_cause():
     often = cost_model.lost_parts(5, 100, 1e5, 30)
     assert often.again == pytest.approx(105 / 2 / 1e5 * 100 / 105, rel=0.01)
     assert often.restarts == pytest.approx(30 / 1e5 * 100 / 105, rel=0.01)
+
+
+@pytest.mark.parametrize(("save", "mtbf"), [(0.05, 3e6), (5, 1e4), (600, 600), (600, 1e4)])
+def test_the_exact_best_period_is_the_best_one(save, mtbf):
+    best = cost_model.exact_best_period(save, mtbf)
+    least = cost_model.lost_share(save, best, mtbf, 30)
+    assert all(least < cost_model.lost_share(save, f * best, mtbf, 30) for f in (0.98, 1.02))
+    young = cost_model.best_period(save, mtbf)
+    assert cost_model.lost_share(save, young, mtbf, 30) >= least
+    if save < mtbf / 1000:
+        assert young == pytest.approx(best, rel=0.02)
