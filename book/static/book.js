@@ -34,8 +34,9 @@ document.addEventListener("copy", (event) => {
   const formulas = part.querySelectorAll("math");
   if (!formulas.length) return; // the browser copies better
   formulas.forEach((formula) => {
-    const tex = formula.querySelector("annotation")?.textContent;
-    if (tex) formula.replaceWith(formula.getAttribute("display") === "block" ? `$$${tex}$$` : `$${tex}$`);
+    const tex = formula.querySelector("annotation")?.textContent; // of a formula in parts the first has it
+    const sign = formula.hasAttribute("displaystyle") ? "$$" : "$";
+    formula.replaceWith(tex ? sign + tex + sign : "");
   });
   event.clipboardData.setData("text/plain", part.textContent);
   event.preventDefault();

@@ -1,7 +1,8 @@
 """Formulas as MathML, made when the book is built: no script draws them in the reader's browser.
 
 The TeX that an author wrote stays in the formula, as its annotation: ``book.js`` puts that on the
-clipboard where a reader copies a sentence.
+clipboard where a reader copies a sentence. A formula in a line of its own may be broken before a
+sign, as a browser breaks a sentence: each part is an element.
 """
 
 import re
@@ -12,35 +13,94 @@ from docutils import nodes
 from latex2mathml.converter import convert_to_element
 
 SPACES = re.compile(r"\s+")
+BREAKS = {"=", "≈", "+", "-", "\N{MINUS SIGN}", "×", "·", "\N{DOT OPERATOR}"}
+FUNCTIONS = {"ln", "log", "exp", "sin", "cos"}
+OPENS, CLOSES = {"(", "[", "{"}, {")", "]", "}"}
 
 
-def mathml(tex: str, display: str) -> str:
-    """The formula `tex` as a ``<math>`` element; display: ``inline`` or ``block``."""
-    tex = SPACES.sub(" ", tex.strip())
-    formula = convert_to_element(tex, display=display)
+def inline(tex: str) -> str:
+    """The formula `tex` within a sentence."""
+    return _element(_row(tex, "inline"), tex, {})
+
+
+def block(tex: str) -> str:
+    """The parts of the formula `tex`, for a line of its own; the first has all of its TeX."""
+    row = _row(tex, "block")
+    parts = _parts(list(row)) if row.tag == "mrow" else [[row]]
+    large = {"displaystyle": "true"}
+    return "".join(
+        _element(_wrapped(part), "" if number else tex, large) for number, part in enumerate(parts)
+    )
+
+
+def _row(tex: str, display: str) -> ET.Element:
+    """What is in the formula, without the element around it."""
+    formula = convert_to_element(SPACES.sub(" ", tex.strip()), display=display)
     for part in formula.iter():
         part.text = part.text and unescape(part.text)
+        if part.tag == "mtext":  # which counts as a space: a sign beside it would get none
+            part.tag = "mi"
+            part.set("mathvariant", "normal")
+        if part.tag == "mo" and part.text == "/":
+            part.set("lspace", "0")
+            part.set("rspace", "0")
         if part.tag == "mrow" and [child.tag for child in part] == ["mo"]:
             part[0].set("lspace", "0")  # 28{,}782: a sign in braces is an ordinary one
             part[0].set("rspace", "0")
-    row = formula[0]
-    formula.remove(row)
-    meaning = ET.SubElement(formula, "semantics")
+    for part in list(formula.iter("mrow")):
+        for place in reversed(range(1, len(part))):
+            if _function(part[place - 1]) and part[place].text != "(":
+                part.insert(place, ET.Element("mspace", width="0.167em"))  # as in "ln 2"
+    return formula[0]
+
+
+def _function(part: ET.Element) -> bool:
+    """Is it a function's name, or one with an index?"""
+    return (part[0] if part.tag == "msub" else part).text in FUNCTIONS
+
+
+def _parts(children: list[ET.Element]) -> list[list[ET.Element]]:
+    """The children cut before each sign that is in no brackets, and after a wide space."""
+    parts, depth, wide = [[]], 0, False
+    for child in children:
+        text = (child.text or "") if child.tag == "mo" else ""
+        depth += (text in OPENS) - (text in CLOSES)
+        sign = depth == 0 and text in BREAKS
+        if parts[-1] and (sign or wide):
+            parts.append([])
+            if sign:
+                child.set("form", "infix")  # at the beginning of a part it has its space, too
+        parts[-1].append(child)
+        wide = child.tag == "mspace" and child.get("width", "").startswith(("1em", "2em"))
+    return parts
+
+
+def _wrapped(part: list[ET.Element]) -> ET.Element:
+    row = ET.Element("mrow")
+    row.extend(part)
+    return row
+
+
+def _element(row: ET.Element, tex: str, attributes: dict[str, str]) -> str:
+    math = ET.Element("math", xmlns="http://www.w3.org/1998/Math/MathML", **attributes)
+    meaning = ET.SubElement(math, "semantics")
     meaning.append(row)
-    ET.SubElement(meaning, "annotation", encoding="application/x-tex").text = tex
-    return ET.tostring(formula, encoding="unicode")
+    if tex:
+        note = ET.SubElement(meaning, "annotation", encoding="application/x-tex")
+        note.text = SPACES.sub(" ", tex.strip())
+    return ET.tostring(math, encoding="unicode")
 
 
 def visit_inline(translator, node):
     """Write the formula within a sentence."""
-    translator.body.append(mathml(node.astext(), "inline"))
+    translator.body.append(inline(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_block(translator, node):
-    """Write the formula in a line of its own, which scrolls where a phone is too narrow for it."""
-    translator.body.append(translator.starttag(node, "div", CLASS="math"))
-    translator.body.append(mathml(node.astext(), "block") + "</div>\n")
+    """Write the formula in a line of its own."""
+    opening = translator.starttag(node, "div", "", CLASS="math")
+    translator.body.append(f"{opening}{block(node.astext())}</div>\n")
     raise nodes.SkipNode
 
 

@@ -154,7 +154,11 @@ def possible(selector: list[Node], names: Names) -> bool:
 def _there(token: Node, before: Node | None, names: Names) -> bool:
     if token.type == "function" and token.lower_name in ONE_OF:
         return any(possible(part, names) for part in split(token.arguments))
+    if token.type == "function" and token.lower_name == "not":
+        return tinycss2.serialize(token.arguments) != "[data-theme]"  # every page has one
     if token.type == "[] block":
+        if tinycss2.serialize(token.content).startswith("data-bs-theme"):  # Bootstrap's; never set
+            return False
         part = PART_OF_CLASS.match(tinycss2.serialize(token.content))
         return not part or any(part[1] in name for name in names.names | names.words)
     if token.type == "hash" or (token.type == "ident" and before == "."):

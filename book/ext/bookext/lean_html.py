@@ -27,6 +27,9 @@ MANY = 150  # entries of the contents of a page
 SOURCE_LINK = re.compile(
     r'<a class="reference internal" (href="[^"]*")><span class="(viewcode-link)">([^<]*)</span></a>'
 )
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+PAREN = re.compile(r'<span class="sig-paren">([^<]*)</span>')
+DEFAULT = re.compile(r'<span class="o">=</span><span class="default_value">')
 TO_DEFINITION = re.compile(r'<a class="headerlink" href="[^"]*" title="[^"]*">[^<]*</a>(?=</dt>)')
 SUMMARY = re.compile(r"<summary[^>]*>.*?</summary>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
@@ -63,6 +66,7 @@ def lean(text: str, page: Path, plain: set[str]) -> str:
     for _ in range(2):  # a word of a name is in two of them
         text = SPAN.sub(lambda span: span[2] if span[1] in plain else span[0], text)
     text = SOURCE_LINK.sub(r'<a class="\2" \1>\3</a>', text)
+    text = SIGNATURE.sub(lambda signature: _signature(signature[0]), text)
     text = TO_DEFINITION.sub("", text)  # book.js makes them
     text = CONTENTS.sub(lambda contents: _contents(contents[0]), text)
     text = SUMMARY.sub(lambda summary: _phrases(summary[0]), text)
@@ -82,6 +86,12 @@ def _kept(part: str, tag: str) -> str:
         part = part.replace('<div class="viewcode-block"', '<span class="viewcode-block"')
         return part.replace("</div>", "</span>")
     return part
+
+
+def _signature(text: str) -> str:
+    """A signature: what is within brackets needs no names to look as it does."""
+    text = PAREN.sub(r"\1", DEFAULT.sub('<span class="default_value">=', text))
+    return text.replace('<em class="sig-param">', "<em>")
 
 
 def _contents(nav: str) -> str:

@@ -13,13 +13,13 @@ EVERYWHERE = (
     "documentation_options.js",
     "doctools.js",
     "translations.js",
-    "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
     "scripts/sphinx-book-theme.js",
     "scripts/pydata-sphinx-theme.js",
     "book.js",
 )
+FROM_TEMPLATE = {"sphinx_highlight.js"}  # search.html has it where its order matters
 # What they work on, in the HTML of a page.
 SOMEWHERE = {
     "togglebutton.js": re.compile(r'class="[^"]*\b(?:toggle|dropdown)\b'),
@@ -33,7 +33,7 @@ OF_TOGGLES = re.compile(r"\btoggle(?:Hint|OpenOn|button)")
 
 def choose(app, pagename, templatename, context, doctree):
     """Leave a page the scripts it has a use for; it reads them all before it runs any."""
-    body, known = context.get("body", ""), {*EVERYWHERE, *SOMEWHERE}
+    body, known = context.get("body", ""), {*EVERYWHERE, *SOMEWHERE, *FROM_TEMPLATE}
     toggles = SOMEWHERE["togglebutton.js"].search(body)
     kept = []
     for script in context["script_files"]:

@@ -135,12 +135,28 @@ def test_boxes_of_one_colour_become_one_path():
 
 
 def test_formulas_are_mathml_and_keep_their_tex():
-    block = ET.fromstring(formulas.mathml(r"\frac{a}{b}  \text{two words} < 28{,}782", "block"))
+    block = ET.fromstring(formulas.block(r"\frac{a}{b}  \text{two words} < 28{,}782"))
     space = {"m": "http://www.w3.org/1998/Math/MathML"}
-    assert block.get("display") == "block" and block.find(".//m:mfrac", space) is not None
+    assert block.get("displaystyle") == "true" and block.find(".//m:mfrac", space) is not None
     assert block.find(".//m:annotation", space).text == r"\frac{a}{b} \text{two words} < 28{,}782"
     assert block.find(".//m:mrow/m:mrow/m:mo", space).get("rspace") == "0"
-    assert not re.search(r"&amp;#", formulas.mathml(r"a < b", "inline"))
+    assert not re.search(r"&amp;#", formulas.inline(r"a < b"))
+
+
+def test_signs_and_functions_have_the_space_that_tex_gives_them():
+    assert '<mo lspace="0" rspace="0">/</mo>' in formulas.inline("a/b")
+    for tex, spaces in ((r"\ln 2", 1), (r"2 \log_2 n", 1), (r"\ln(2)", 0)):
+        assert formulas.inline(tex).count("<mspace") == spaces, tex
+
+
+def test_a_formula_in_its_own_line_breaks_before_signs_that_are_in_no_brackets():
+    text = formulas.block(r"-a = b (c + d) + \frac{1 + 2}{3}, \qquad e \times f")
+    parts = ["".join(math.itertext()) for math in ET.fromstring(f"<x>{text}</x>")]
+    tex = r"-a = b (c + d) + \frac{1 + 2}{3}, \qquad e \times f"
+    assert [part.replace("\N{MINUS SIGN}", "-") for part in parts] == [
+        f"-a{tex}", "=b(c+d)", "+1+23,", "e", "×f"
+    ]  # fmt: skip
+    assert formulas.inline("a + b").count("<math") == 1
 
 
 def test_addresses_of_a_page_are_absolute():
