@@ -301,7 +301,8 @@
         bubble: "bubble {} %", formula: "by the formula {} %", step: "step {} F", most: "activations: at most {}",
         "said.gpipe": "All forward passes, then all backward passes: every rank holds the activations of all "
           + "microbatches.",
-        "said.1f1b": "Forward and backward passes in turn: far fewer activations, and GPipe's bubble as long as messages are free.",
+        "said.1f1b": "Forward and backward passes in turn: far fewer activations, and GPipe's bubble as long as "
+          + "messages are free.",
         "said.interleaved1f1b": "Two stages a rank: the pipeline fills in half the time, and pays with messages.",
         "said.loopedbfs": "Two stages a rank, all microbatches through one before the next: GPipe, filled in half "
           + "the time.",

@@ -88,15 +88,15 @@ def elastic_lives(
 ) -> list[Life]:
     """The life of every worker, by its start: from its first event to its last.
 
-    A worker whose last word is that it started, or did a step, was killed: it lived until the next
-    fault. faults: (time, node, what happened).
+    A worker whose last word is that it started, or did a step, was killed: it lived on until the
+    first fault of its life, if that is later. faults: (time, node, what happened).
     """
     struck, found = sorted(time for time, _, _ in faults), []
     for own in grouped(events, "attempt", "pid"):
         first, last = own[0], own[-1]
         end, killed = last["time"], last["event"] in ("start", "step")
         if killed:
-            end = next((time for time in struck if time >= end), end)
+            end = max(end, next((time for time in struck if time >= first["time"]), end))
         found.append(Life(first["node"], first["rank"], first["time"], end, killed))
     return found
 

@@ -20,6 +20,13 @@ def test_who_said_goodbye_and_who_did_not():
     assert killed == Life("a", 1, 1.5, 2.5, killed=True)
 
 
+def test_a_fault_may_be_noted_before_the_last_step():
+    """What we do to a job is noted first; the worker may do one more step before it is struck."""
+    events = [event(1.0, "start", 0), event(2.0, "step", 0)]
+    (life,) = elastic_lives(events, [(1.9, "a", "killed"), (8.0, "a", "started again")])
+    assert life == Life("a", 0, 1.0, 2.0, killed=True)
+
+
 def test_nobody_knows_who_killed_it():
     (life,) = elastic_lives([event(1.0, "start", 0), event(2.0, "step", 0)])
     assert life == Life("a", 0, 1.0, 2.0, killed=True)
