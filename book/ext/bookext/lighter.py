@@ -1,6 +1,7 @@
 """matplotlib's SVG without what a page does not need: fonts, paper, ids, twelve digits."""
 
 import re
+from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -10,6 +11,8 @@ NUMBER = re.compile(r"-?\d+\.\d{3,}")
 MEANT = re.compile(r"url\(#([^)]+)\)")
 NEEDLESS = re.compile(r"(font-family|font-stretch|font-variant): [^;]*;? ?")
 LOOK = ("style", "clip-path")
+CHINESE = 0x2E80  # the first of its characters
+SLACK = 3.0  # units: what of a word may stick out
 UNSEEN = re.compile(r"opacity: 0(;|$)|^fill: none(; stroke: none)?$")
 ElementTree.register_namespace("", SVG.strip("{}"))
 
@@ -106,3 +109,29 @@ def _without(element: Element) -> Element:
     for name in LOOK:
         element.attrib.pop(name, None)
     return element
+
+
+def outside(root: Element) -> Iterator[str]:
+    """The words of the drawing that do not lie on it, as a page's font is likely to set them."""
+    right = float(root.get("viewBox", "").split()[2])
+    groups = {child: parent for parent in root.iter() for child in parent}
+    for text in root.iter(f"{SVG}text"):
+        words, look = text.text or "", text.get("style") or groups[text].get("style", "")
+        size = re.search(r"font-size: ([\d.]+)", look)
+        if "x" not in text.attrib or "transform" in text.attrib or size is None:
+            continue
+        wide = float(size[1]) * _width(words)
+        share = 0.5 if "anchor: middle" in look else 1.0 if "anchor: end" in look else 0.0
+        left = float(text.get("x", "")) - share * wide
+        if left < -SLACK or left + wide > right + SLACK:
+            yield words
+
+
+def _width(words: str) -> float:
+    """How wide `words` are, in font sizes: Chinese is square, matplotlib knows the rest."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    latin = "".join(c for c in words if ord(c) < CHINESE)
+    wide, _, _ = text_to_path.get_text_width_height_descent(latin, FontProperties(size=10), False)
+    return len(words) - len(latin) + 0.95 * wide / 10

@@ -1,8 +1,8 @@
 """Figures of cells within the page: their colours follow its mode, their words its language.
 
 One execution serves both languages: on Chinese pages the labels are translated from the catalogue
-(`bookext.labels`), and those of recorded tables' heads, too. A figure's label without a translation
-is a warning, and so is a colour that is not the palette's: a warning fails the build.
+(`bookext.labels`), and those of recorded tables' heads, too. What is wrong with a figure, such as a
+label without a translation, is a warning, and a warning fails the build.
 """
 
 import html
@@ -15,7 +15,7 @@ from sphinx.util import logging
 
 from bookext.inline import COLOUR, inline
 from bookext.labels import Untranslated, translate
-from bookext.lighter import SVG, lightened
+from bookext.lighter import SVG, lightened, outside
 from rankbook.plots.palette import VARIABLES
 
 SCALE = 1.5  # CSS pixels of a unit of the drawing, where there is room
@@ -25,20 +25,27 @@ log = logging.getLogger(__name__)
 
 
 def plot(svg: str, language: str, name: str, label: str) -> tuple[str, list[str]]:
-    """matplotlib's `svg` as an element of a page, and the labels that have no translation.
+    """matplotlib's `svg` as an element of a page, and what is wrong with it, a sentence each.
 
     language: ``zh`` translates. name: put before its ids. label: its alternative text.
     """
-    root, missing = lightened(svg), []
+    root, wrong = lightened(svg), []
     for text in root.iter(f"{SVG}text") if language == "zh" else ():
         try:
             text.text = translate(text.text or "")
         except Untranslated as error:
-            missing.append(str(error))
+            wrong.append(f"no file of book/labels translates {str(error)!r}")
+    if root.find(f".//{SVG}tspan") is not None:
+        wrong.append("words are set as a formula, which nobody translates")
+    wrong += [f"{words!r} sticks out" for words in outside(root)]
+    wrong += [
+        f"{colour} is not in the palette"
+        for colour in sorted(set(COLOUR.findall(svg)) - VARIABLES.keys())
+    ]
     page = inline(ElementTree.tostring(root, "unicode"), name, label, "plot")
     head, rest = page.split(">", 1)
     head = SIZE.sub(lambda found: f"{SCALE * float(found[0]):.0f}", head)
-    return f"{head}>{rest}", missing
+    return f"{head}>{rest}", wrong
 
 
 def show(app, doctree):
@@ -47,13 +54,9 @@ def show(app, doctree):
     for number, image in enumerate(list(doctree.findall(_is_figure)), 1):
         file = Path(app.env.relfn2path(image["uri"])[1])
         svg = file.read_text("utf-8")
-        page, missing = plot(svg, language, f"plot-{number}", image["alt"])
-        for label in missing:
-            log.warning("a figure says %r: no file of book/labels translates it", label,
-                        location=image)  # fmt: skip
-        for colour in sorted(set(COLOUR.findall(svg)) - VARIABLES.keys()):
-            log.warning("a figure has the colour %s, which is not in the palette", colour,
-                        location=image)  # fmt: skip
+        page, wrong = plot(svg, language, f"plot-{number}", image["alt"])
+        for sentence in wrong:
+            log.warning("a figure of a cell: %s", sentence, location=image)
         image.replace_self(nodes.raw("", page, format="html"))
     if language == "zh":
         translate_heads(doctree)

@@ -56,9 +56,9 @@ def start_up_measured(rows: Sequence[Mapping]) -> Figure:
                 end = max(row["measured"], row["computed"])
                 axes.annotate(f"{row['measured']:.1f}", (end, y), (5, 0), va="center_baseline",
                               textcoords="offset points", color=QUIET)  # fmt: skip
-        names = [f"{_of(nodes, 'node')} × {_of(ranks, 'rank')}" for nodes, ranks in shapes]
+        names = [f"{nodes} × {ranks}" for nodes, ranks in shapes]
         axes.set_yticks(range(len(shapes)), names)
-        axes.set(xlabel="seconds", ylim=(len(shapes) - 0.5, -0.5))
+        axes.set(xlabel="seconds", ylabel="nodes × ranks of each", ylim=(len(shapes) - 0.5, -0.5))
         axes.set_title("Until the last rank has imported torch, measured")
         axes.margins(x=0.1)
         looks: dict = {way: color(i) for i, way in enumerate(ways)}
@@ -93,10 +93,6 @@ def agents_meet(rows: Sequence[Mapping], computed: Mapping[int, float]) -> Figur
             ends.append((list(computed.values())[-1], "computed", color(1)))
         name_ends(axes, ends)
     return figure
-
-
-def _of(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def all_reduce_at_scale(

@@ -160,7 +160,9 @@ def world_losses(
             off = [max(abs(losses[step] - control[step]), FLOOR) for step in steps]
             above.plot(steps, [losses[s] for s in steps], "o-", ms=4, color=colors[size])
             below.semilogy(steps, off, "o", ms=4, color=colors[size])
-            below.text(steps[0], 3e-5, f"{size} ranks", color=colors[size])
+            late = steps[0] > 0.8 * last
+            below.text(steps[-1] if late else steps[0], 3e-5, f"{size} ranks", color=colors[size],
+                       ha="right" if late else "left")  # fmt: skip
         below.axhline(1e-5, color=QUIET, ls="--", lw=1)
         below.set(xlabel="step", ylim=(FLOOR / 2, 4e-4), yticks=(1e-9, 1e-7, 1e-5))
         below.minorticks_off()

@@ -26,8 +26,8 @@ def drawing():
 
 
 def test_a_figure_becomes_a_light_element(drawing):
-    page, missing = plot(drawing, "en", "plot-1", "Falling <times>")
-    assert not missing
+    page, wrong = plot(drawing, "en", "plot-1", "Falling <times>")
+    assert not wrong
     assert page.startswith("<svg ") and 'class="plot" role="img"' in page
     assert 'aria-label="Falling &lt;times&gt;" viewBox="0 0 288 144"' in page
     assert 'width="432" height="216"' in page  # one and a half pixels a unit
@@ -55,9 +55,18 @@ def test_the_paper_of_a_notebook_is_not_the_pages(drawing):
 
 
 def test_chinese_pages_have_chinese_labels_and_hear_what_is_missing(drawing):
-    page, missing = plot(drawing, "zh", "plot-1", "words")
-    assert missing == ["3 ranks & more"]
+    page, wrong = plot(drawing, "zh", "plot-1", "words")
+    assert wrong == ["no file of book/labels translates '3 ranks & more'"]
     assert ">秒<" in page and ">seconds<" not in page
+
+
+def test_words_that_stick_out_and_foreign_colours_are_told():
+    with plots.style():
+        figure, axes = plt.subplots(figsize=(2, 1))
+        axes.text(0.9, 0.5, "words beyond the edge", color="#123456")
+    _, wrong = plot(svg(figure), "en", "plot-1", "words")
+    assert wrong == ["'words beyond the edge' sticks out", "#123456 is not in the palette"]
+    plt.close(figure)
 
 
 def test_only_figures_of_the_book_are_drawings():

@@ -1,20 +1,16 @@
 """What a drawn figure shows, measured on the figure itself."""
 
-import html
 import re
 from collections.abc import Collection, Iterator
 
-from bookext.labels import Untranslated, translate
+from bookext.plots import plot
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from rankbook.plots.palette import VARIABLES
 from rankbook.plots.theme import SMALLEST, WIDTH
 from rankbook.plots.vector import Drawing, svg
 
-COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}\b")
 SIZE = re.compile(r"font-size: ([\d.]+)px")
-WORDS = re.compile(r"<text [^>]*>([^<]*)</text>")
 
 
 def complaints(figure: Figure, given: Collection[str] = ()) -> Iterator[str]:
@@ -27,8 +23,6 @@ def complaints(figure: Figure, given: Collection[str] = ()) -> Iterator[str]:
     if figure.get_figwidth() > WIDTH:
         yield f"{figure.get_figwidth():.2f} inches wide, not {WIDTH}"
     text = svg(figure)
-    for colour in sorted(set(COLOUR.findall(text)) - VARIABLES.keys()):
-        yield f"{colour} is not in the palette"
     for size in sorted({float(size) for size in SIZE.findall(text)}):
         if size < SMALLEST:
             yield f"a text of {size:g} points, below {SMALLEST:g}"
@@ -36,12 +30,10 @@ def complaints(figure: Figure, given: Collection[str] = ()) -> Iterator[str]:
         yield "a bitmap in a small drawing"
     if shown(figure):
         yield from (f"outside of the figure: {words!r}" for words in texts_outside(figure))
-    for words in dict.fromkeys(map(html.unescape, WORDS.findall(text))):
-        try:
-            if words.strip() not in given:
-                translate(words)
-        except Untranslated:
-            yield f"no file of book/labels translates {words!r}"
+    own = {f"no file of book/labels translates {name!r}" for name in given}
+    for language in ("en", "zh"):
+        _, wrong = plot(text, language, "plot", "words")
+        yield from (sentence for sentence in wrong if sentence not in own)
 
 
 def shown(figure: Figure) -> list[Text]:

@@ -51,7 +51,7 @@ def test_measured_starts_are_bars_with_what_was_computed_upon_them():
     assert [bar.get_width() for bar in axes.patches] == [4.0] * 4
     assert [list(line.get_xdata()) for line in axes.lines] == [[3.0, 3.0]] * 2
     ticks = [tick.get_text() for tick in axes.get_yticklabels()]
-    assert ticks == ["1 node × 1 rank", "4 nodes × 2 ranks"]
+    assert ticks == ["1 × 1", "4 × 2"]
     words = [text.get_text() for text in figure.legends[0].get_texts()]
     assert words == ["shared", "image", "computed"]
     assert named(axes) == ["4.0"] * 4
