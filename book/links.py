@@ -22,7 +22,7 @@ from bookext.generated import slug  # noqa: E402 - the path comes first
 
 from rankbook.symptoms import every  # noqa: E402
 
-FOLDERS = ("chapters", "book")
+FOLDERS, LANGUAGES = ("chapters", "book"), ("en", "zh")
 CODE = re.compile(r"^(`{3,}|~{3,})(?!\{).*?^\1`*$|(?<!`)(`+)(?!`).+?(?<!`)\2(?!`)", re.M | re.S)
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?[^)]*\)|^:link: (\S+)$|\bhref=\"([^\"]+)\"", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
@@ -103,7 +103,7 @@ class Site:
     def language(self, file: Path) -> str:
         """``en`` or ``zh``; empty for what is in neither language's folder."""
         parts = file.relative_to(self.root).parts if file.is_relative_to(self.root) else ()
-        return parts[1] if len(parts) > 2 and parts[0] in FOLDERS else ""
+        return next((part for part in parts[1:-1] if part in LANGUAGES), "")
 
     def has(self, file: Path, anchor: str) -> bool:
         """Does the page that `file` becomes have the anchor?"""

@@ -83,6 +83,16 @@ def test_a_broken_link_is_one_sentence(root, text, wrong):
     assert wrong in problem
 
 
+def test_a_page_shows_the_pictures_in_its_own_language(root):
+    for language in ("en", "zh"):
+        picture = root / "book" / "pictures" / language / "ring.svg"
+        picture.parent.mkdir(parents=True)
+        picture.write_text("<svg/>")
+    assert said(root, "![a ring](../pictures/en/ring.svg)") == []
+    (problem,) = said(root, "![a ring](../pictures/zh/ring.svg)")
+    assert "leads to the other language" in problem
+
+
 def test_a_chapter_names_the_cell(root):
     write_chapter(root, "zh", "# 环\n\n见[别处](12_gone.ipynb)。")
     (problem,) = links.problems(root)
