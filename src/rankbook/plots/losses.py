@@ -30,7 +30,7 @@ class LearningCurve:
             self.figure, axes = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
             axes.set(xlim=(0, steps), yscale="log", xlabel="optimizer step")
             unit(axes, "perplexity")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
             axes.yaxis.set_major_formatter("{x:,.0f}")
             axes.minorticks_off()
             axes.grid(axis="y")
@@ -153,8 +153,8 @@ def world_losses(
         )
         above.plot(list(control), list(control.values()), color=QUIET, lw=5, alpha=0.35)
         last = max(control)
-        above.annotate("never interrupted", (last, control[last]), (0, 8), ha="right", color=QUIET,
-                       textcoords="offset points")  # fmt: skip
+        words = {"ha": "right", "va": "bottom", "color": QUIET, "transform": above.transAxes}
+        above.text(1, 1.02, "wide band: never interrupted", **words)
         for size, steps in groupby(sorted(losses), key=sizes.__getitem__):
             steps = list(steps)
             off = [max(abs(losses[step] - control[step]), FLOOR) for step in steps]

@@ -106,8 +106,9 @@ def _memory(axes, memory: Iterable[Mapping], counts: list[int]) -> Ends:
         at = [counts.index(n) for n in totals]
         if at:
             axes.plot(at, list(totals.values()), label=way, color=INK, marker=mark, mec=PAPER, ms=7)
-            words = {"textcoords": "offset points", "va": "bottom", "color": INK}
-            axes.annotate(way, (at[0], next(iter(totals.values()))), (7, 1), **words)
+            box = {"boxstyle": "round,pad=0.15", "fc": PAPER, "ec": "none"}
+            first = at[0], next(iter(totals.values()))
+            axes.annotate(way, first, (9, 9), textcoords="offset points", color=INK, bbox=box)
     axes.margins(y=0.12)
     axes.set_title("MiB on a rank; bars: DDP")
     return ends

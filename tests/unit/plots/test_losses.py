@@ -84,7 +84,7 @@ def test_losses_stand_on_those_of_the_control_and_below_how_far_they_are_off():
     assert not same_color(runs[0].get_color(), runs[1].get_color())
     off = [y for line in below.get_lines()[:3] for y in line.get_ydata()]
     assert np.allclose(off, [FLOOR, FLOOR, FLOOR, 1e-6, FLOOR])
-    assert [text.get_text() for text in above.texts] == ["never interrupted"]
+    assert [text.get_text() for text in above.texts] == ["wide band: never interrupted"]
     assert [text.get_text() for text in below.texts] == ["4 ranks", "2 ranks", "4 ranks"]
     assert [text.get_position()[0] for text in below.texts] == [1, 3, 5]  # where they are
 
