@@ -47,7 +47,7 @@
   };
 
   /* Heads are cut by tensor parallelism, layers by the pipeline: not into more than there are. */
-  function fit(settings, {models} = Moving.known.memory.data) {
+  function fit(settings, {models}) {
     const {heads, layers} = models[settings.model];
     let {tensor, pipeline} = settings;
     while (heads % tensor) tensor /= 2;
