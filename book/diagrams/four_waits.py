@@ -9,7 +9,7 @@ SIZE = (40, 27)
 
 def draw(p):
     """One step on the host and on the device; below, one of its operations enlarged."""
-    p.words(1, 1.5, say("the host", "宿主"), align="start", tone="quiet")
+    p.words(1, 1.5, say("the host", "主机"), align="start", tone="quiet")
     p.words(1, 12.7, say("the device", "设备"), align="start", tone="quiet")
     p.block(None, 1, 3, 10, 3.6, say("**1** a batch", "**1** 做 batch"))
     launch = say("**2** launch", "**2** 启动")

@@ -12,7 +12,7 @@ def draw(p):
     _way(p, 8, say("strong scaling", "强扩展"), same, [6, 6])
     other = say("24 rows: another training", "24 行：另一个训练")
     _way(p, 19, say("weak scaling", "弱扩展"), other, [12, 12])
-    p.words(24, 13.1, say("half the work each", "各做一半"), align="start", tone="quiet")
+    p.words(24, 13.1, say("half the work", "各做一半"), align="start", tone="quiet")
 
 
 def _way(p, y, name, what, rows):

@@ -4,7 +4,7 @@ from diagrams.kit import say
 
 SIZE = (41, 35)
 NEEDED = (  # what it imports, and what became of it
-    ("torchtext", say("built for\ntorch 2.3", "为 torch 2.3\n而编译")),
+    ("torchtext", say("built for\ntorch 2.3", "按 torch 2.3\n编译")),
     ("datapipes", say("dropped\nby torchdata", "torchdata\n已去掉")),
     ("Pipe", say("removed\nin torch 2.4", "torch 2.4\n起移除")),
 )

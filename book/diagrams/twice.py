@@ -24,5 +24,4 @@ def draw(p):
     restart = say("restart: load,\nbegin at n", "重启：加载，\n从 n 开始")
     look = {"rank": "bad", "dashed": True, "side": "left", "share": 0.35}
     p.message(saved.port("top"), steps[0].port("right"), restart, **look)
-    p.fault(29.5, 9)
-    p.words(28, 9, say("n is done twice", "n 做了两遍"), align="end", tone="bad")
+    p.words(28.6, 9, say("n is done twice", "n 做了两遍"), align="end", tone="bad")

@@ -6,20 +6,20 @@ SIZE = (40, 38)
 WAITS = (  # height, name, who waits for what, how long by default
     (
         7,
-        say("noticed", "被发现"),
-        say("by a collective, the watchdog,\nor an agent", "被集合通信、watchdog，\n或者 agent"),
+        say("noticed", "发现故障"),
+        say("by a collective, the watchdog,\nor an agent", "由集合通信、watchdog\n或 agent"),
         say("at once, or minutes", "立刻，或几分钟"),
     ),
     (
         6,
         say("old workers end", "旧 worker 结束"),
-        say("SIGTERM, a grace, SIGKILL", "SIGTERM，宽限，SIGKILL"),
+        say("SIGTERM, a grace, SIGKILL", "SIGTERM、宽限期、SIGKILL"),
         say("up to 30 s", "最多 30 秒"),
     ),
     (
         6,
         say("rendezvous", "会合"),
-        say("keep-alive, last call", "keep-alive，最后召集"),
+        say("keep-alive, last call", "keep-alive、最后召集"),
         say("up to 45 s", "最多 45 秒"),
     ),
     (

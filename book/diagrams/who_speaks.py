@@ -3,6 +3,7 @@
 from diagrams.kit import say
 
 SIZE = (41, 33)
+HERE = say("I am here", "我在这里")
 
 
 def draw(p):
@@ -17,10 +18,10 @@ def draw(p):
     stuck = _lane(p, 1, 27.5, say("stuck, silent", "卡住，沉默"), 24)
     records = p.file(14.8, 18, 9, 4.8, say("records", "记录"))
     found = p.step(
-        27, 17.6, 13.5, 5.6, "autopsy", say("rank 1, in `load`", "rank 1，`load` 里"), tone="good"
+        27, 17.6, 13.5, 5.6, "autopsy", say("rank 1, in `load`", "rank 1：`load`"), tone="good"
     )
-    p.message(waits, records, say("where am I?", "我在哪里？"), rank=0)
-    p.message(stuck, records, say("where am I?", "我在哪里？"), rank=1)
+    p.message(waits, records, HERE, rank=0)
+    p.message(stuck, records, HERE, rank=1)
     p.message(records, found)
 
 

@@ -13,7 +13,7 @@ STAGES = (  # name, which parts are sharded, bytes of a rank
 
 
 def draw(p):
-    """Stage by stage one more part is cut; what is pale is on the other three ranks."""
+    """Stage by stage one more part is cut; what is outlined is on the other three ranks."""
     names = (
         say("parameters", "参数"),
         say("gradients", "梯度"),
@@ -34,8 +34,8 @@ def draw(p):
         1,
         28.9,
         say(
-            "full colour: on rank 0; pale: on ranks 1, 2, 3",
-            "深色：在 rank 0 上；浅色：在 rank 1、2、3 上",
+            "filled: on rank 0; outlined: on ranks 1, 2, 3",
+            "实心：在 rank 0 上；空心：在 rank 1、2、3 上",
         ),
         align="start",
         tone="quiet",
