@@ -12,6 +12,7 @@ from html import unescape
 from docutils import nodes
 from latex2mathml.converter import convert_to_element
 
+LONG = 18  # signs, of a formula that may be wider than what is left of a line on a phone
 SPACES = re.compile(r"\s+")
 BREAKS = {"=", "≈", "+", "-", "\N{MINUS SIGN}", "×", "·", "\N{DOT OPERATOR}"}
 FUNCTIONS = {"ln", "log", "exp", "sin", "cos"}
@@ -19,17 +20,23 @@ OPENS, CLOSES = {"(", "[", "{"}, {")", "]", "}"}
 
 
 def inline(tex: str) -> str:
-    """The formula `tex` within a sentence."""
-    return _element(_row(tex, "inline"), tex, {})
+    """The formula `tex` within a sentence; a long one may be broken, too."""
+    row = _row(tex, "inline")
+    return (
+        _in_parts(row, tex, {}) if len("".join(row.itertext())) > LONG else _element(row, tex, {})
+    )
 
 
 def block(tex: str) -> str:
     """The parts of the formula `tex`, for a line of its own; the first has all of its TeX."""
-    row = _row(tex, "block")
+    return _in_parts(_row(tex, "block"), tex, {"displaystyle": "true"})
+
+
+def _in_parts(row: ET.Element, tex: str, attributes: dict[str, str]) -> str:
     parts = _parts(list(row)) if row.tag == "mrow" else [[row]]
-    large = {"displaystyle": "true"}
     return "".join(
-        _element(_wrapped(part), "" if number else tex, large) for number, part in enumerate(parts)
+        _element(_wrapped(part), "" if number else tex, attributes)
+        for number, part in enumerate(parts)
     )
 
 

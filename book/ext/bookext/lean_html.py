@@ -62,6 +62,8 @@ def lean(text: str, page: Path, plain: set[str]) -> str:
     text = VIEWPORT.sub("", text).replace("</title>", "</title>" + first.strip(), 1)
     text = text.replace('data-theme="auto"', 'data-theme="light"', 1)  # until the script knows
     text = text.replace('class="bd-main" role="main"', 'class="bd-main"', 1)  # <main> says it
+    if page.parts[-2:] == ("_modules", "index.html"):
+        text = _nested(text)
     text = NOTHING.sub("", text)
     for _ in range(2):  # a word of a name is in two of them
         text = SPAN.sub(lambda span: span[2] if span[1] in plain else span[0], text)
@@ -86,6 +88,15 @@ def _kept(part: str, tag: str) -> str:
         part = part.replace('<div class="viewcode-block"', '<span class="viewcode-block"')
         return part.replace("</div>", "</span>")
     return part
+
+
+def _nested(text: str) -> str:
+    """The list of all modules, whose inner lists Sphinx puts beside the entries, not into them."""
+    count = text.count("</li>\n<ul>")
+    place = text.find("</li>\n<ul>")
+    return text[:place] + text[place:].replace("</li>\n<ul>", "\n<ul>").replace(
+        "</ul>", "</ul></li>", count
+    )
 
 
 def _signature(text: str) -> str:
