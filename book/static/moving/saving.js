@@ -78,7 +78,7 @@
   }
 
   /* The three bands, and the name of each where it has room for it. */
-  function bands(svg, points, t, width, y) {
+  function bands(svg, points, t, width, y, top) {
     const x = points.map(({period}) => across(period, width));
     const line = (heights, kept = () => true) =>
       heights.map((share, i) => `${x[i].toFixed(1)} ${y(share).toFixed(1)}`).filter((_, i) => kept(i));
@@ -98,7 +98,7 @@
       if (most > 20) Moving.text(svg, x[at], middle + 5, name, {anchor: "middle"});
       below = above;
     }
-    const seen = line(below, (i) => y(below[i]) > TOP - 0.01);  // what is higher than the axis ends there
+    const seen = line(below, (i) => below[i] <= top);  // what is higher than the axis ends there
     Moving.add(svg, "path", {d: `M${seen.join("L")}`, fill: "none", stroke: "ink", "stroke-width": 1.5});
   }
 
@@ -122,7 +122,7 @@
       Moving.add(plot, "path", {d: `M0 ${at}H${width}`, stroke: part ? "grid" : "quiet", "stroke-width": 1.25});
       Moving.text(plot, -6, at + 4, `${+(100 * part * top).toFixed(2)} %`, {anchor: "end", fill: "quiet"});
     }
-    bands(plot, curves(result), t, width, y);
+    bands(plot, curves(result), t, width, y, top);
     for (const tick of TICKS.filter((seconds) => full > 400 || seconds !== 21600)) {
       const x = across(tick, width);
       Moving.add(plot, "path", {d: `M${x} ${ground}v5`, stroke: "quiet", "stroke-width": 1.25});
