@@ -108,7 +108,7 @@
     });
     begun.forEach((gap, i) => {
       const words = t("seconds", values[`gap ${i}`]), room = x(gap.end) - x(gap.start);
-      const halo = {"paint-order": "stroke", stroke: "grid", "stroke-width": 4};
+      const halo = {style: "paint-order: stroke", stroke: "grid", "stroke-width": 4};
       if (gap.end <= time) {
         Moving.text(svg, x(gap.start) + room / 2, top + high - 6, room > 40 ? words : values[`gap ${i}`],
           {anchor: "middle", ...halo});

@@ -1,7 +1,20 @@
 /* What all figures that move have in common: controls, frames, words in two languages.
 
-   A figure is one script that calls Moving.figure(NAME, {...}); CONTRIBUTING.md lists its parts.
-   Classic scripts, so that a page read from a file works too. Nothing plays by itself. */
+   A figure is one script that calls Moving.figure(NAME, {...}). Classic scripts, so that a page read
+   from a file works too. Nothing plays by itself. The parts of a figure, all but the first five optional:
+
+     words     {en: {alt, ...}, zh: {...}}; {} or {name} in a word is the place of a value
+     settings  [{key, kind: "range" | "choice" | "check", min, max, step, values, initial}]; a choice's values
+               are named by the words KEY.VALUE, a slider's value is written as KEY.is or by show(value, t).
+               when(settings): is the control of use? wide: a whole row. keep: the frame stays, whatever is set
+     compute   (settings, data) => result, pure; data is what bookext/moving_data/NAME.py gives
+     shown     (result, frame) => {key: "12.3"}: every number that a reader sees. Those with a word of their
+               own stand below the drawing
+     draw      (svg, result, settings, t, frame, width): width is what there is, in CSS pixels
+     fit       (settings, data) => settings that are possible
+     frames    (result) => how many; start: (result) => the first; stops: (result) => where a step goes;
+               pace: milliseconds a frame; smooth: between two frames, draw() gets fractions
+     said      (result, settings, t, frame) => a sentence; marks: (result, t) => [{frame, label}], buttons */
 "use strict";
 
 const Moving = (() => {
@@ -51,8 +64,9 @@ const Moving = (() => {
     return element;
   }
 
-  function text(parent, x, y, words, {size = 13, anchor = "start", fill = "ink", ...more} = {}) {
-    return add(parent, "text", {x, y, "font-size": size, "text-anchor": anchor, fill, ...more}, words);
+  function text(parent, x, y, words, {size = 13, anchor = "start", fill = "ink", weight, ...more} = {}) {
+    const look = {"font-size": size, "text-anchor": anchor, "font-weight": weight, fill};
+    return add(parent, "text", {x, y, ...look, ...more}, words);
   }
 
   function group(parent, x, y, attributes) {

@@ -277,7 +277,7 @@
       const x = left + span * scale, wide = Moving.wide(words);
       Moving.add(svg, "line", {x1: x, x2: x, y1: top - 4, y2: y - 12, "stroke-width": 1.25, ...more});
       Moving.text(svg, Math.min(x + wide / 2, width - 2) - wide / 2, y, words,
-        {anchor: "middle", fill: more.stroke, "paint-order": "stroke", stroke: "paper", "stroke-width": 4});
+        {anchor: "middle", fill: more.stroke, style: "paint-order: stroke", stroke: "paper", "stroke-width": 4});
     };
     const dashed = {stroke: "quiet", "stroke-dasharray": "3 3"};
     if (!same) mark(result.gpipe, t("end.gpipe", values.gpipe), bottom + 38, dashed);
