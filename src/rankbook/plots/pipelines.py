@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from textwrap import shorten
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import BAD, COLORS, GOOD, INK, LINE, PAPER, WIDTH, ink_on, style
+from rankbook.plots.theme import BAD, COLORS, GOOD, INK, LINE, PAPER, QUIET, WIDTH, ink_on, style
 
 # from light to dark also in grey; the words tell them apart without any of it
 GROUND = {
@@ -24,7 +25,8 @@ ON_GROUND = {"raises": ink_on(COLORS[1]), "SILENTLY WRONG": ink_on(BAD)}
 VISIBLE = 1e-3  # a smaller error of the gradient is not worth a percentage
 ALIKE = 0.01  # an error that differs by less between two versions of torch has not changed
 MOST = 4  # schedules beside each other; the others stand below
-ROW = 0.56  # inches: three lines of words
+ROW = 0.58  # inches: three lines of words
+LINE_HEIGHT = 11.5  # points
 BROKEN = {"interleaved1f1b": "interleaved\n1f1b", "interleavedzb": "interleaved\nzb"}
 
 
@@ -62,11 +64,22 @@ def _name(axes: Axes, schedules: list[str], wrappings: list[str]) -> None:
     axes.set(xlim=(0, len(schedules)), ylim=(len(wrappings), 0))
     names = [BROKEN.get(name, name) for name in schedules]
     axes.set_xticks([i + 0.5 for i in range(len(schedules))], names)
-    lines = [re.sub(r" (?=each|after|find|static)", "\n", name) for name in wrappings]
-    axes.set_yticks([i + 0.5 for i in range(len(wrappings))], lines, multialignment="right")
+    axes.set_yticks([])
+    for y, name in enumerate(wrappings):
+        broken = re.sub(r" (?=each|after|find|static)", "\n", name)
+        _lines(axes, (-0.06, y + 0.5), broken, ha="right", color=QUIET)
     axes.tick_params(length=0)
     axes.xaxis.tick_top()
     axes.spines[:].set_visible(False)
+
+
+def _lines(axes: Axes, place: tuple[float, float], words: str, **look: Any) -> None:
+    """Each line as words of their own, so that in Chinese they stand in the middle, too."""
+    lines = words.split("\n")
+    for number, line in enumerate(lines):
+        down = ((len(lines) - 1) / 2 - number) * LINE_HEIGHT
+        axes.annotate(line, place, (0, down), textcoords="offset points", va="center_baseline",
+                      annotation_clip=False, **look)  # fmt: skip
 
 
 def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
@@ -80,8 +93,8 @@ def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
         axes.add_patch(box)
         counts = ", ".join(str(outcome["microbatches"]) for outcome in part)
         words = f"{counts}: {_short(part)}" if len(parts) > 1 else _long(part)
-        center = {"ha": "center", "va": "center", "color": ON_GROUND.get(verdict, INK)}
-        axes.text(x + 0.5, top + height / 2, words, linespacing=1.1, **center)
+        center = {"ha": "center", "color": ON_GROUND.get(verdict, INK)}
+        _lines(axes, (x + 0.5, top + height / 2), words, **center)
         top += height
 
 
