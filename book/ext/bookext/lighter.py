@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
-NUMBER = re.compile(r"-?\d+\.\d{3,}")
+NUMBER = re.compile(r"-?\d+\.\d{2,}")
+PLACES = {"d": 1, "x": 1, "y": 1, "points": 1}  # decimals that are seen; 2 of all else
 MEANT = re.compile(r"url\(#([^)]+)\)")
-NEEDLESS = re.compile(r"(font-family|font-stretch|font-variant): [^;]*;? ?")
+NEEDLESS = re.compile(r"(font-family|font-stretch|font-variant|stroke-linecap): [^;]*;? ?")
 LOOK = ("style", "clip-path")
 CHINESE = 0x2E80  # the first of its characters
 SLACK = 3.0  # units: what of a word may stick out
@@ -26,7 +28,8 @@ def lightened(svg: str) -> Element:
         _lighten(element, used)
     _unwrap(root)
     for element in list(root.iter()):
-        _share(element)
+        if element.tag != f"{SVG}text":
+            _share(element)
     return root
 
 
@@ -59,15 +62,16 @@ def _lighten(element: Element, used: set[str]) -> None:
     if "style" in element.attrib:
         element.set("style", NEEDLESS.sub("", element.get("style", "")))
     for name in element.attrib.keys() - {"id", "href"}:
-        value = NUMBER.sub(_short, element.get(name, ""))
+        short = partial(_short, PLACES.get(name, 2))
+        value = NUMBER.sub(short, element.get(name, ""))
         element.set(name, " ".join(value.split()))
     element.tail = None
     if element.tag != f"{SVG}text" and not (element.text or "").strip():
         element.text = None
 
 
-def _short(number: re.Match) -> str:
-    short = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+def _short(places: int, number: re.Match) -> str:
+    short = f"{float(number[0]):.{places}f}".rstrip("0").rstrip(".")
     return "0" if short == "-0" else short
 
 

@@ -51,7 +51,6 @@ def alpha_beta(
         above.plot(smooth, line * 1e6, color=color(1), label="α + β × bytes", zorder=3)
         above.set(yscale="log")
         above.yaxis.set_major_formatter("{x:,g}")
-        above.legend(loc="upper left", labelcolor="linecolor")
         below.plot(size, size / median / 1e9, "o", ms=4, color=color(0))
         below.plot(smooth, smooth / line / 1e9, color=color(1))
         below.set(ylim=(0, None), xlabel="message")
@@ -65,6 +64,8 @@ def alpha_beta(
             axes.minorticks_off()
         if title:
             figure.suptitle(title)
+        ends = (median[-1], "measured", color(0)), (line[-1], "α + β × bytes", color(1))
+        name_ends(above, [(seconds * 1e6, words, paint) for seconds, words, paint in ends])
     return figure
 
 
@@ -154,8 +155,9 @@ def bus_bandwidth(rows: Sequence[Mapping], nbytes: int, link: float) -> Figure:
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 2.7), layout="constrained")
         axes.axhline(link / 1e9, color=QUIET, ls=":")
-        words = {"va": "bottom", "color": QUIET, "transform": axes.get_yaxis_transform()}
-        axes.text(0.99, link / 1e9, "1 / β of the ping-pong", ha="right", **words)
+        axes.annotate("1 / β of the ping-pong", (1, link / 1e9), (0, -3), ha="right", va="top",
+                      xycoords=("axes fraction", "data"), textcoords="offset points",
+                      color=QUIET)  # fmt: skip
         ends = []
         for i, way in enumerate(ways):
             here = [row for row in rows if row["way"] == way]

@@ -25,6 +25,12 @@ def nodes(ranks: Iterable[Mapping[str, int]], titles: Mapping[int, str] | None =
         node: [r for r in ranks if r["GROUP_RANK"] == node]
         for node in sorted({r["GROUP_RANK"] for r in ranks})
     }
+    first = 0
+    for own in by_node.values():
+        for r in own:
+            if first + r["LOCAL_RANK"] != r["RANK"]:
+                raise ValueError(f"nodes: rank {r['RANK']} does not follow its node's first")
+        first += len(own)
     width = len(ranks) + 0.35 * len(by_node)
     with style():
         figure, axes = plt.subplots(figsize=(min(WIDTH, 1.3 * width), 1.9), layout="constrained")
@@ -32,25 +38,24 @@ def nodes(ranks: Iterable[Mapping[str, int]], titles: Mapping[int, str] | None =
         for node, own in by_node.items():
             _node(axes, left, f"node {node}" + (titles or {}).get(node, ""), len(own))
             for r in own:
-                if before + r["LOCAL_RANK"] != r["RANK"]:
-                    raise ValueError(f"nodes: rank {r['RANK']} does not follow its node's first")
                 _rank(axes, left + 0.5 + r["LOCAL_RANK"], before, r)
             left, before = left + len(own) + 0.35, before + len(own)
-        axes.set(xlim=(-0.1, left - 0.25), ylim=(-0.15, 1.75))
+        axes.set(xlim=(-0.1, left - 0.25), ylim=(-0.05, 1.65))
         axes.axis("off")
     return figure
 
 
 def _node(axes, left: float, title: str, ranks: int) -> None:
-    shape = {"boxstyle": "round,pad=0,rounding_size=0.08", "fc": GROUND, "ec": LINE}
-    axes.add_patch(FancyBboxPatch((left, 0), ranks, 1.35, **shape))
-    axes.text(left + 0.06, 1.48, title, color=INK, weight="bold")
+    shape = {"boxstyle": "round,pad=0,rounding_size=0.08", "fc": GROUND, "ec": LINE, "lw": 1}
+    axes.add_patch(FancyBboxPatch((left, 0), ranks, 1.6, **shape))
+    axes.text(left + 0.09, 1.38, title, color=INK, weight="bold", va="center")
 
 
 def _rank(axes, x: float, before: int, names: Mapping[str, int]) -> None:
     ground = color(names["RANK"])
-    axes.plot(x, 0.92, "o", ms=26, color=ground)
-    axes.text(x, 0.91, names["RANK"], ha="center", va="center", size=12, color=ink_on(ground))
-    axes.text(x, 0.42, f"local {names['LOCAL_RANK']}", ha="center", va="center", color=QUIET)
-    sum_ = f"{before} + {names['LOCAL_RANK']} = {names['RANK']}"
-    axes.text(x, 0.16, sum_, ha="center", va="center", color=INK)
+    shape = {"boxstyle": "round,pad=0,rounding_size=0.06", "fc": ground, "lw": 0}
+    axes.add_patch(FancyBboxPatch((x - 0.41, 0.7), 0.82, 0.44, **shape))
+    words = {"ha": "center", "va": "center"}
+    axes.text(x, 0.91, f"rank {names['RANK']}", color=ink_on(ground), **words)
+    axes.text(x, 0.46, f"local {names['LOCAL_RANK']}", color=QUIET, **words)
+    axes.text(x, 0.19, f"{before} + {names['LOCAL_RANK']} = {names['RANK']}", **words)

@@ -11,7 +11,8 @@ from rankbook.plots.theme import GRID, INK, PAPER, QUIET, WIDTH, color, ink_on, 
 
 SUM = GRID  # the ground of a number that is nobody's alone, and of a time in which nobody serves
 ACROSS = 3  # panels beside each other
-CELL, TITLE = 0.255, 0.42  # inches: a number's cell, and what stands above and below a panel
+CELL, TITLE = 0.29, 0.42  # inches: a number's cell, and what stands above and below a panel
+LABELS, GAP = 0.62, 0.3  # inches: the names of the ranks, and what lies between panels
 RING = 1.62  # inches: one step's ring with its words
 LETTER = 0.075  # inches: of a word in a bar
 
@@ -34,30 +35,40 @@ def collectives(
             "numbers and a mapping for each rank"
         )
     owner = {float(x): rank for rank, row in enumerate(before) for x in np.asarray(row)}
-    names = list(after[0])
-    rows = 1 - (-len(names) // ACROSS)
-    width = max(len(row) for row in before)
+    names, width = list(after[0]), max(len(row) for row in before)
+    cell = min(CELL, (WIDTH - LABELS - GAP * (ACROSS - 1)) / (ACROSS * width))
+    high = len(before) * cell + TITLE
+    total = high * (1 - (-len(names) // ACROSS))
     with style():
-        height = rows * (CELL * len(before) + TITLE)
-        figure = plt.figure(figsize=(WIDTH, height))
-        grid = figure.add_gridspec(
-            rows, ACROSS, left=0, right=1, bottom=0.01, top=1 - 0.28 / height, wspace=0, hspace=0.3
-        )
-        _panel(figure.add_subplot(grid[0, 0]), "before", before, width, owner)
+        figure = plt.figure(figsize=(WIDTH, total))
+
+        def panel(row: int, column: int):
+            left, bottom = LABELS + column * (width * cell + GAP), total - (row + 1) * high + 0.03
+            size = width * cell / WIDTH, (high - TITLE) / total
+            return figure.add_axes((left / WIDTH, bottom / total, *size))
+
+        _panel(panel(0, 0), "before", before, width, owner)
         for i, name in enumerate(names):
-            axes = figure.add_subplot(grid[1 + i // ACROSS, i % ACROSS])
             numbers = [rank[name] for rank in after]
-            _panel(axes, name, numbers, width, {} if name in sums else owner)
+            axes = panel(1 + i // ACROSS, i % ACROSS)
+            _panel(axes, name, numbers, width, {} if name in sums else owner, i % ACROSS == 0)
     return figure
 
 
-def _panel(axes, title: str, rows: Sequence, width: int, owner: Mapping) -> None:
-    axes.set(xlim=(-2.1, width), ylim=(len(rows), 0), aspect="equal", anchor="NW")
+def _panel(
+    axes, title: str, rows: Sequence, width: int, owner: Mapping, named: bool = True
+) -> None:
+    axes.set(xlim=(0, width), ylim=(len(rows), 0))
     axes.axis("off")
-    axes.text(0.04, -0.25, title, weight="bold")
+    axes.annotate(title, (0, 1), (1, 4), xycoords="axes fraction", textcoords="offset points",
+                  weight="bold")  # fmt: skip
     for rank, numbers in enumerate(rows):
-        axes.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", color=QUIET)
-        for i, number in enumerate([] if numbers is None else np.asarray(numbers).ravel()):
+        if named:
+            axes.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", color=QUIET)
+        if numbers is None:
+            axes.text(0.5, rank + 0.5, "–", ha="center", va="center", color=QUIET)
+            continue
+        for i, number in enumerate(np.asarray(numbers).ravel()):
             ground = color(owner[float(number)]) if float(number) in owner else SUM
             shape = {"boxstyle": "round,pad=0,rounding_size=0.1", "fc": ground, "lw": 0}
             axes.add_patch(FancyBboxPatch((i + 0.04, rank + 0.04), 0.92, 0.92, **shape))

@@ -1,5 +1,6 @@
 """Samples: who read which, how often, and how a global batch is cut for its ranks."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from rankbook.plots.marks import key
-from rankbook.plots.theme import GROUND, INK, PAPER, QUIET, WIDTH, color, ink_on, style
+from rankbook.plots.theme import BAD, GOOD, GROUND, INK, PAPER, QUIET, WIDTH, color, ink_on, style
 
-ONCE, MORE, NEVER = color(2), color(1), PAPER  # and GROUND where a reader did not read
+ONCE, MORE, NEVER = GOOD, BAD, PAPER  # of all readers together
+RANK = re.compile(r"rank (\d+)")  # whose colour a reader has
 LABELS = {ONCE: "once", MORE: "twice or more", NEVER: "never"}
 HATCH = {NEVER: "////"}  # of a sample that nobody read: it differs without colours, too
 CELL, DIGIT = 0.25, 0.115  # inches: of a cell where there is room, and what a number in it needs
@@ -77,10 +79,12 @@ def _grid(axes, audit: Any, room: float, cell: float) -> None:
     """room: inches right of the readers' names. cell: inches of a cell."""
     numbers = cell >= DIGIT
     samples, rows = list(audit.times), len(audit.by_reader)
-    for row, read in enumerate(audit.by_reader.values()):
+    for row, (reader, read) in enumerate(audit.by_reader.items()):
         counts = Counter(read)
+        own = RANK.search(reader)
+        paint = color(int(own[1]) if own else row)
         for column, sample in enumerate(samples):
-            ground = _ground(audit.times[sample]) if counts[sample] else GROUND
+            ground = paint if counts[sample] else GROUND
             said = counts[sample] if numbers and counts[sample] > 1 else ""
             _cell(axes, row, column, ground, said)
         if others := len(read) - sum(counts[sample] for sample in samples):

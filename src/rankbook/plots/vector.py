@@ -13,7 +13,7 @@ PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "rankbook"}
 SILENT = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
-class Drawing(Figure):
+class _Drawing(Figure):
     """A figure that a notebook shows as ``image/svg+xml``; all others stay as the reader set them.
 
     It is shown as it was drawn, without the inline backend's cutting of margins: on one page,
@@ -48,5 +48,5 @@ def svg(figure: Figure) -> str:
 
 
 def vector(figure: Figure) -> None:
-    """Make a figure that pyplot has just opened a `Drawing`; `style` has pyplot call it."""
-    figure.__class__ = Drawing
+    """Make a figure that pyplot has just opened a drawing; `style` has pyplot call it."""
+    figure.__class__ = _Drawing

@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 
 from rankbook import plots
 from rankbook.plots.theme import color
-from rankbook.plots.vector import Drawing, svg
+from rankbook.plots.vector import _Drawing, svg
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_words_that_stick_out_and_foreign_colours_are_told():
 
 
 def test_only_figures_of_the_book_are_drawings():
-    assert type(plt.figure()) is not Drawing
+    assert type(plt.figure()) is not _Drawing
     with plots.style():
-        assert type(plt.figure()) is Drawing
+        assert type(plt.figure()) is _Drawing
     plt.close("all")
 
 

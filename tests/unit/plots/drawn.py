@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from rankbook.plots.theme import SMALLEST, WIDTH
-from rankbook.plots.vector import Drawing, svg
+from rankbook.plots.vector import _Drawing, svg
 
 SIZE = re.compile(r"font-size: ([\d.]+)px")
 
@@ -18,7 +18,7 @@ def complaints(figure: Figure, given: Collection[str] = ()) -> Iterator[str]:
 
     given: names of a test's own, which have no translation.
     """
-    if not isinstance(figure, Drawing):
+    if not isinstance(figure, _Drawing):
         return
     if figure.get_figwidth() > WIDTH:
         yield f"{figure.get_figwidth():.2f} inches wide, not {WIDTH}"

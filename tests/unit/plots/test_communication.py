@@ -64,7 +64,8 @@ def test_collectives():
     ]
     first, gather, total = plots.collectives(before, after).axes
     assert texts(first) == ["before", "rank 0", "0", "1", "rank 1", "2", "3"]
-    assert texts(gather) == ["gather", "rank 0", "0", "2", "rank 1"]
+    assert texts(gather) == ["gather", "rank 0", "0", "2", "rank 1", "–"]
+    assert texts(total) == ["all_reduce", "2", "4", "2", "4"], "the first of a row names the ranks"
     assert [to_hex(p.get_facecolor()) for p in gather.patches] == list(COLORS[:2])
     # A sum that happens to be a number from before keeps the sums' colour.
     assert "2" in texts(total)
@@ -150,14 +151,14 @@ def test_a_race_of_several_numbers_of_ranks(count):
 
 
 def test_the_bus_bandwidth():
-    (axes,) = plots.bus_bandwidth(rows(), 2**26, 1e9).axes
+    ways = "by rank 0", "ring", "halving and doubling", "library"
+    (axes,) = plots.bus_bandwidth(rows(ways=ways), 2**26, 1e9).axes
     link, first, *_ = axes.lines
     assert list(link.get_ydata()) == [1, 1]
     # half of what the algorithm moves a second counts for 2 ranks, two thirds for 3, twice
     speed = 2**26 / (100 + 2**26 / 1e3) / 1e3
     assert np.allclose(first.get_ydata(), [speed, speed * 4 / 3])
-    named = {"1 / β of the ping-pong", "by rank 0", "ring", "library"}
-    assert set(texts(axes)) == named and "64 MiB" in axes.get_title("left")
+    assert set(texts(axes)) == {"1 / β of the ping-pong", *ways} and "64 MiB" in axes.get_title("left")
 
 
 def test_the_errors_of_a_race():

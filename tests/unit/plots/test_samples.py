@@ -33,8 +33,8 @@ def test_colours_numbers_and_patterns():
     figure = plots.shares(audit({"rank 0": [0, 1, 1], "rank 1": [0, 2, "", ""]}, 4))
     (axes,) = figure.axes
     found = cells(axes)
-    assert found[0, 0] == found[1, 0] == found[0, 1] == (MORE, None)
-    assert found[1, 2] == (ONCE, None)
+    assert found[0, 0] == found[0, 1] == (color(0), None)  # a reader has its rank's colour
+    assert found[1, 0] == found[1, 2] == (color(1), None)
     assert found[0, 2] == found[1, 1] == (GROUND, None)
     assert [found[2.4, column][0] for column in range(3)] == [MORE, MORE, ONCE]
     ground, hatch = found[2.4, 3]
