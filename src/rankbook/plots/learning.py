@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -62,8 +64,10 @@ def _name(axes: Axes, ends: Mapping[str, float]) -> None:
     if len(ends) > 1:
         name_ends(axes, [(end, name, color(i)) for i, (name, end) in enumerate(ends.items())])
         return
-    points = axes.lines[0].get_xydata()
-    axes.annotate(*ends, points[len(points) // 2], (6, 6), textcoords="offset points", color=INK)
+    x, y = (np.asarray(values) for values in axes.lines[0].get_data())
+    middle = x[len(x) // 2], y[len(y) // 2]
+    where: dict[str, Any] = {"xytext": (6, 6), "textcoords": "offset points"}
+    axes.annotate(next(iter(ends)), middle, color=INK, **where)
 
 
 def recipe_table(results: Iterable[Mapping]) -> Table:

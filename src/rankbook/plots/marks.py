@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
@@ -52,14 +53,15 @@ def _round(box: Box, inch: tuple[float, float]) -> Path:
 
 def key(figure: Figure, looks: Mapping[str, Any], columns: int = 3) -> None:
     """A line of keys above the picture: word to a colour, or to what a `Patch` takes."""
-    handles = []
+    handles: list[Artist] = []
     for word, look in looks.items():
         if isinstance(look, Line2D):
             look.set_label(word)
             handles.append(look)
             continue
-        look = look if isinstance(look, Mapping) else {"facecolor": look}
-        handles.append(Patch(label=word, **({"edgecolor": "none"} | dict(look))))
+        given: dict[str, Any] = {"edgecolor": "none"}
+        given.update(look if isinstance(look, Mapping) else {"facecolor": look})
+        handles.append(Patch(label=word, **given))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=columns, handlelength=0.9,
         handleheight=0.9, handletextpad=0.5, columnspacing=1.3, borderpad=0.1, borderaxespad=0.2,
@@ -79,7 +81,8 @@ def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], apart: float =
     Words keep `apart` points from one another; a small square in the line's colour stands before
     each, so that words that had to move are still known.
     """
-    figure = axes.figure
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     figure.draw_without_rendering()
     height = axes.get_window_extent().height * 72 / figure.dpi
     transform = axes.transData + axes.transAxes.inverted()
