@@ -51,10 +51,21 @@
 
   const f = (value) => Math.round(value * 10) / 10;
 
-  function cross(svg, x, y, size) {
-    const [left, right, up, two] = [f(x - size), f(x + size), f(y - size), 2 * size];
-    const d = `M${left} ${up}l${two} ${two}M${right} ${up}l${-two} ${two}`;
-    Moving.add(svg, "path", {d, stroke: "bad", "stroke-width": 2.5, "stroke-linecap": "round", fill: "none"});
+  // a thing looks as in the book's diagrams (book/diagrams/kit)
+
+  /* The mark of what fails. */
+  function mark(svg, x, y) {
+    Moving.add(svg, "circle", {cx: f(x), cy: f(y), r: 9, fill: "bad", stroke: "paper", "stroke-width": 1.5});
+    const d = `M${f(x - 3.5)} ${f(y - 3.5)}l7 7M${f(x + 3.5)} ${f(y - 3.5)}l-7 7`;
+    Moving.add(svg, "path", {d, stroke: "paper", "stroke-width": 1.75, "stroke-linecap": "round", fill: "none"});
+  }
+
+  /* What runs: an agent, or a worker in its rank's colour. */
+  function runs(svg, place, tone, words) {
+    const box = {...place, rx: 6};
+    Moving.add(svg, "rect", {...box, fill: "paper"});
+    Moving.add(svg, "rect", {...box, fill: tone, "fill-opacity": 0.15, stroke: tone, "stroke-width": 1.5});
+    Moving.text(svg, place.x + place.width / 2, place.y + place.height / 2 + 4.5, words, {anchor: "middle"});
   }
 
   function node(svg, result, t, time, name, x, wide) {
@@ -65,27 +76,20 @@
     const workers = mine.filter(({start, end}) => start <= time && time < end);
     const dead = mine.filter(({end, killed}) => killed && end <= time && time < end + MOURNED);
     const here = agent || workers.length;
-    const outline = here ? {fill: "ground", stroke: "line"} : {fill: "none", stroke: "line", "stroke-dasharray": "4 4"};
-    Moving.add(svg, "rect", {x: x + 1, y: 1, width: wide - 2, height: 104, rx: 6, "stroke-width": 1.25, ...outline});
-    Moving.text(svg, x + 10, 21, t("node", name), {fill: here ? "ink" : "quiet", "font-weight": 600});
-    if (agent) {
-      Moving.add(svg, "rect", {x: x + 8, y: 31, width: wide - 16, height: 26, rx: 4, fill: "paper", stroke: "quiet",
-        "stroke-width": 1.25});
-      Moving.text(svg, x + wide / 2, 48.5, t(name === "a" ? "agent.store" : "agent"), {anchor: "middle"});
-    }
-    if (gone) cross(svg, x + wide / 2, 44, 8);
-    const width = (wide - 22) / 2, seat = (rank) => x + 8 + rank % 2 * (width + 6);  // two ranks a node
-    const at = (rank, look) => Moving.add(svg, "rect", {x: seat(rank), y: 65, width, height: 32, rx: 4, ...look});
-    const empty = {fill: "none", stroke: "line", "stroke-width": 1.25, "stroke-dasharray": "3 3"};
+    const outline = here ? {fill: "ground", stroke: "line"} : {fill: "none", stroke: "line", "stroke-dasharray": "5 4"};
+    Moving.add(svg, "rect", {x: x + 1, y: 1, width: wide - 2, height: 106, rx: 10, "stroke-width": 1.5, ...outline});
+    Moving.text(svg, x + 12, 21, t("node", name), {fill: here ? "ink" : "quiet", weight: 600});
+    const place = {x: x + 8, y: 31, width: wide - 16, height: 28};
+    if (agent) runs(svg, place, "quiet", t(name === "a" ? "agent.store" : "agent"));
+    if (gone) mark(svg, x + wide / 2, 45);
+    const width = (wide - 22) / 2;
+    const seat = (rank) => ({x: x + 8 + rank % 2 * (width + 6), y: 66, width, height: 32});  // two ranks a node
+    const empty = {rx: 6, fill: "none", stroke: "line", "stroke-width": 1.25, "stroke-dasharray": "3 3"};
     for (const rank of agent || workers.length || dead.length ? [0, 1] : []) {
-      if (!workers.some((each) => each.rank % 2 === rank)) at(rank, empty);
+      if (!workers.some((each) => each.rank % 2 === rank)) Moving.add(svg, "rect", {...seat(rank), ...empty});
     }
-    for (const {rank} of workers) {
-      at(rank, {fill: Moving.rank(rank)});
-      const words = wide > 150 ? t("rank", rank) : rank;
-      Moving.text(svg, seat(rank) + width / 2, 85.5, words, {anchor: "middle", fill: Moving.on(rank)});
-    }
-    for (const {rank} of dead) cross(svg, seat(rank) + width / 2, 81, 8);
+    for (const {rank} of workers) runs(svg, seat(rank), Moving.rank(rank), wide > 150 ? t("rank", rank) : rank);
+    for (const {rank} of dead) mark(svg, seat(rank).x + width / 2, 82);
   }
 
   /* The steps against seconds: a sawtooth, with the time without a step and the faults. */
@@ -226,7 +230,7 @@
   };
   const ZH = {
     alt: "三个节点，各有一个 agent 和两个 worker；下面是步数随秒数、损失随步数的变化，均为实际记录。故障有编号，没有一步完成的时间涂成灰色。",
-    node: "节点 {}", rank: "rank {}", agent: "agent", "agent.store": "agent，store", seconds: "{} 秒",
+    node: "节点 {}", rank: "rank {}", agent: "agent", "agent.store": "agent、store", seconds: "{} 秒",
     "axis.step": "步数", "axis.loss": "损失（按步数）", workers: "{} 个 worker", never: "从未中断", again: "重做",
     time: "第 {} 秒", world: "world size {}", step: "第 {} 步", loss: "损失 {}",
     next: "故障到下一步 {} 秒", still: "停顿 {} 秒", redone: "重做 {} 步",
