@@ -11,11 +11,12 @@ def draw(p):
     cells = []
     for number in (0, 1):
         p.node(0.5, 0.5 + 20 * number, 34, 14, f"microbatch {number}")
+    p.words(22, 2, say(f"word {PLACE}", f"词 {PLACE}"), tone="quiet")
     for text, y in enumerate((4, 10.8, 24, 30.8)):
         p.words(1.7, y + 1.1, say(f"text {text}", f"文本 {text}"), align="start")
         for word in range(8):
             here, x = word == PLACE, 10 + 2.7 * word
-            said = ["5"] if here else []
+            said = [str(word)] if here else []
             cell = p.block(text // 2, x, y, 2.4, 2.4, *said, faint=not here)
             cells += [cell] if here else []
     attention = say("attention", "注意力")

@@ -1,4 +1,4 @@
-"""Three nodes, of which one is killed and comes back: a picture of the front page."""
+"""A node is killed, another joins, the first comes back: a picture of the front page."""
 
 from diagrams.kit import say
 
@@ -19,6 +19,6 @@ def draw(p):
     p.words(
         19,
         18.2,
-        say("and no step is lost or done twice", "没有一步丢失，也没有一步重做"),
+        say("and every sample counts once", "每个样本仍然恰好算一次"),
         tone="quiet",
     )

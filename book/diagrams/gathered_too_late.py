@@ -33,7 +33,7 @@ def draw(p):
         31,
         39,
         4.5,
-        say("**W** gradients of what was listed: none", "**W** 列表上参数的梯度：一个也没有"),
+        say("**W** gradients of what was listed: none", "**W** 求所列参数的梯度：一个也没有"),
         tone="bad",
     )
     p.message(before, last)

@@ -9,7 +9,7 @@ def draw(p):
     """Sixteen samples, batches of four, two ranks: the defaults, and what is left of the text."""
     numbers = [str(number) for number in range(16)]
     left = 2
-    p.words(19.5, 1.4, say("a stream of 16 samples", "16 条样本的流"), tone="quiet")
+    p.words(19.5, 1.4, say("a stream of 16 samples", "16 个样本的数据流"), tone="quiet")
     stream = p.tensor(left, 2.8, [None] * 16, numbers)
     own = say("the data set keeps its rank's share", "数据集只留本 rank 的一份")
     data = p.step(left, 8.2, 35, 5.5, "`IterableDataset`", own)
@@ -33,4 +33,4 @@ def draw(p):
         one = p.process(rank, x, 34.5, 15, 8.2, f"rank {rank}", top=True)
         p.message(trainer, one, rank=0)
         p.tensor(x + 3.2, 38.4, [0] * 4, numbers[8 * rank : 8 * rank + 8 : 2])
-    p.words(19.5, 45.2, say("8 of 16 samples arrive", "16 条样本只到了 8 条"), tone="quiet")
+    p.words(19.5, 45.2, say("8 of 16 samples arrive", "16 个样本只到了 8 个"), tone="quiet")

@@ -19,7 +19,7 @@ QUESTIONS = (
         ),
     ),
     (
-        say("Is it not one process's result?", "结果与单个进程不同？"),
+        say("Does it differ from one process?", "结果与单个进程不同？"),
         (
             say("same samples", "样本相同"),
             say("13 Data parallel", "13 数据并行"),

@@ -321,12 +321,12 @@
         "step.all_gather": "Step {k} of {of}, all_gather: every rank passes a finished chunk to its right neighbour.",
         "step.fold": "Step {k} of {of}: surplus ranks hand their whole tensor to a rank below.",
         "step.back": "Step {k} of {of}: the surplus ranks get the sum.",
-        "step.halve": "Step {k} of {of}, halving: with the rank {away} away, every rank exchanges {share} of the " +
-          "tensor, and adds.",
-        "step.double": "Step {k} of {of}, doubling: with the rank {away} away, every rank exchanges its finished " +
+        "step.halve": "Step {k} of {of}, halving: each rank and the one {away} places away exchange {share} of the " +
+          "tensor, and add.",
+        "step.double": "Step {k} of {of}, doubling: each rank and the one {away} places away exchange their finished " +
           "{share}.",
-        "step.up": "Step {k} of {of}, up the tree: half of those left hand their sum to the rank {away} below.",
-        "step.down": "Step {k} of {of}, down again: who has the total sends it to the rank {away} above.",
+        "step.up": "Step {k} of {of}, up the tree: half of those left hand their sum on, {away} places to the left.",
+        "step.down": "Step {k} of {of}, down again: each rank that has the total sends it {away} places to the right.",
         "step.collect": "Step {k} of {of}: rank {from} sends its tensor to rank 0; all others wait.",
         "step.return": "Step {k} of {of}: rank 0 sends the sum to rank {to}; all others wait.",
         "end.reduce_scatter": "Now every rank holds one chunk of the sum.",
@@ -337,7 +337,7 @@
         "way.ring": "环", "way.reduce_scatter": "环：只做 reduce_scatter", "way.all_gather": "环：只做 all_gather",
         "way.halving": "halving-doubling", "way.tree": "树", "way.rank0": "经过 rank 0",
         "alpha.is": "{} µs", "gbs.is": "{} GB/s", rank: "rank", chunk: "块 {}", whole: "张量",
-        sent: "已发送", "sent.unit": "{}", time: "时间", latency: "延迟", bandwidth: "传字节",
+        sent: "已发送", "sent.unit": "{}", time: "时间", latency: "延迟", bandwidth: "传输",
         now: "到这一步：{}", row: "依次等待的消息：{} 条", busiest: "最忙的 rank 发送 {}",
         before: "第一步之前，每个 rank 只有自己的数。",
         "before.gather": "第一步之前，每个 rank 只有自己的那一块。",
