@@ -15,7 +15,7 @@ NEEDLESS = re.compile(r"(font-family|font-stretch|font-variant|stroke-linecap): 
 LOOK = ("style", "clip-path")
 CHINESE = 0x2E80  # the first of its characters
 SLACK = 3.0  # units: what of a word may stick out
-UNSEEN = re.compile(r"opacity: 0(;|$)|^fill: none(; stroke: none)?$")
+UNSEEN = re.compile(r"(?<![\w-])opacity: 0(;|$)|^fill: none(; stroke: none)?$")
 ElementTree.register_namespace("", SVG.strip("{}"))
 
 

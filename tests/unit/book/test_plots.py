@@ -60,6 +60,15 @@ def test_chinese_pages_have_chinese_labels_and_hear_what_is_missing(drawing):
     assert ">秒<" in page and ">seconds<" not in page
 
 
+def test_hollow_marks_stay():
+    with plots.style():
+        figure, axes = plt.subplots(figsize=(2, 1))
+        axes.plot([1, 2], [1, 2], "o", ls="", mfc="none", mec=color(1))
+    page, _ = plot(svg(figure), "en", "plot-1", "words")
+    assert len(re.findall(r"<use [^>]*", page)) >= 2 and "fill-opacity: 0" in page
+    plt.close(figure)
+
+
 def test_words_that_stick_out_and_foreign_colours_are_told():
     with plots.style():
         figure, axes = plt.subplots(figsize=(2, 1))
