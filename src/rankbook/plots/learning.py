@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator
 
 from rankbook.plots.marks import name_ends
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import INK, QUIET, WIDTH, color, style, unit
+from rankbook.plots.theme import INK, PAPER, QUIET, WIDTH, color, style, unit
 
 LOOKS = (("-", 4.5, 0.35), ("--", 1.6, 1.0), ("-", 1.6, 1.0), (":", 1.8, 1.0))
 
@@ -42,7 +42,10 @@ def learning_curves(
         for name, loss in lines.items():
             axes.axhline(shown(loss), color=QUIET, lw=1, ls="--", zorder=1)
             number = f"{shown(loss):,.0f}" if perplexity else f"{loss:.2f}"
-            axes.text(last * 0.01, shown(loss), f"{name}: {number}", va="bottom", color=INK)
+            below = loss >= max(each for points in runs.values() for _, each in points)
+            axes.annotate(f"{name}: {number}", (last * 0.01, shown(loss)), (0, -2 if below else 2),
+                          va="top" if below else "bottom", textcoords="offset points", color=INK,
+                          bbox={"fc": PAPER, "ec": "none", "pad": 0.5})  # fmt: skip
         axes.set_xlabel("optimizer step")
         unit(axes, "perplexity" if perplexity else "loss")
         if perplexity:
