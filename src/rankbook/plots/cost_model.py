@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isinf
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -166,8 +167,15 @@ def _named(figure: Figure) -> Figure:
     """The figure with the names of its lines at their ends, now that the axes are what they are."""
     with style():
         for axes in figure.axes:
-            named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
-            ends = [(line.get_ydata()[-1], line.get_label(), line.get_color()) for line in named]
+            ends = [
+                (
+                    float(np.asarray(line.get_ydata())[-1]),
+                    str(line.get_label()),
+                    str(line.get_color()),
+                )
+                for line in axes.lines
+                if not str(line.get_label()).startswith("_")
+            ]
             name_ends(axes, ends)
     return figure
 

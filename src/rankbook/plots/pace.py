@@ -48,7 +48,7 @@ def throughput(results: Iterable[Mapping]) -> Figure | Table:
         axes.xaxis.set_major_formatter("{x:,.0f}")
         lines = {line.get_label(): line for line in axes.lines}
         bars = {f"{count} microbatches": color(i) for i, count in enumerate(counts)}
-        key(figure, bars | lines, columns=2)
+        key(figure, {**bars, **lines}, columns=2)
         axes.set_title(f"{found['where']}, torch {found['libraries']['torch']}, {found['when']}")
     plt.close(figure)  # it is what the cell returns; left open, it would be shown twice
     return figure
