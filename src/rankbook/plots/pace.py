@@ -46,7 +46,7 @@ def throughput(results: Iterable[Mapping]) -> Figure | Table:
         axes.set_yticks(range(len(schedules)), schedules)
         axes.set(xlabel="tokens per second", xlim=(0, None), ylim=(len(schedules) - 0.5, -0.5))
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        lines = {line.get_label(): line for line in axes.lines}
+        lines = {str(line.get_label()): line for line in axes.lines}
         bars = {f"{count} microbatches": color(i) for i, count in enumerate(counts)}
         key(figure, {**bars, **lines}, columns=2)
         axes.set_title(f"{found['where']}, torch {found['libraries']['torch']}, {found['when']}")
