@@ -91,9 +91,10 @@ class Ledger(TorchDispatchMode):
     def tag_held(self, held: dict[str, dict[int, int]]) -> None:
         """Take over what a strategy's `held` says: addresses by part. The first part counts."""
         by_address = {at: part for part, found in reversed(held.items()) for at in found}
-        # copied in one go: a list of pairs, as it grows, may set off the collector, and that `_gone`
-        for key, watcher in self._watchers.copy().items():
-            storage = watcher()
+        # keys alone: a list of pairs, as it grows, may set off the collector, and that `_gone`
+        for key in list(self._watchers):
+            watcher = self._watchers.get(key)
+            storage = watcher and watcher()
             if storage is not None and storage.nbytes() and storage.data_ptr() in by_address:
                 self._live[key].part = by_address[storage.data_ptr()]
 
