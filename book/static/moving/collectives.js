@@ -149,7 +149,7 @@
     }
     upTo(at.n, (r) => {
       add(place, "rect", {x: middle(r) - 13, y: -12, width: 26, height: 24, rx: 4, fill: rank(r)});
-      text(place, middle(r), 5, r, {anchor: "middle", fill: on(r), weight: 600, "font-weight": 600});
+      text(place, middle(r), 5, r, {anchor: "middle", fill: on(r), weight: 600});
     });
   }
 
@@ -228,7 +228,7 @@
       column(tall, {fill: "none", stroke: "line", "stroke-width": 1.25});
       column(full, {fill: rank(r)});
       const low = at.pitch < 30 && r % 2;  // on the smallest phone two neighbours' numbers would touch
-      text(place, x, low ? 78 : 64, short(now * link.nbytes / one), {anchor: "middle", "font-variant-numeric": "tabular-nums"});
+      text(place, x, low ? 78 : 64, short(now * link.nbytes / one), {anchor: "middle", style: "font-variant-numeric: tabular-nums"});
     });
   }
 
@@ -251,7 +251,7 @@
       const mine = found.way === way, y = 22 + 34 * i;
       text(place, 0, y, t(`way.${found.way}`), {fill: mine ? "ink" : "quiet", "font-weight": mine ? 600 : 400});
       text(place, at.width, y, time(seconds(found, found.steps.length, link)), {anchor: "end",
-        fill: mine ? "ink" : "quiet", "font-weight": mine ? 600 : 400, "font-variant-numeric": "tabular-nums"});
+        fill: mine ? "ink" : "quiet", "font-weight": mine ? 600 : 400, style: "font-variant-numeric: tabular-nums"});
       bar(place, found, y + 6, at.width / longest, link, mine ? done : 0);
       if (mine && done) {
         const x = seconds(found, done, link) * at.width / longest;
