@@ -71,10 +71,12 @@
   function node(svg, result, t, time, name, x, wide) {
     const agents = result.agents.filter((each) => each.node === name);
     const agent = agents.find(({start, end}) => start <= time && time < end);
-    const gone = agents.find(({end, killed}) => killed && end <= time && time < end + MOURNED);
+    const since = agent ? agent.start : 0;  // a new agent is not marked with the old one's end
+    const mourned = ({end, killed}) => killed && since <= end && end <= time && time < end + MOURNED;
+    const gone = agents.find(mourned);
     const mine = result.lives.filter((each) => each.node === name);
     const workers = mine.filter(({start, end}) => start <= time && time < end);
-    const dead = mine.filter(({end, killed}) => killed && end <= time && time < end + MOURNED);
+    const dead = mine.filter(mourned);
     const here = agent || workers.length;
     const outline = here ? {fill: "ground", stroke: "line"} : {fill: "none", stroke: "line", "stroke-dasharray": "5 4"};
     Moving.add(svg, "rect", {x: x + 1, y: 1, width: wide - 2, height: 106, rx: 10, "stroke-width": 1.5, ...outline});
@@ -118,7 +120,8 @@
           {anchor: "middle", ...halo});
       } else {  // it still counts
         const beside = x(time) + 6 + Moving.wide(words) < width;
-        Moving.text(svg, x(time) + (beside ? 6 : -6), top + high - 6, words, {anchor: beside ? "start" : "end"});
+        Moving.text(svg, x(time) + (beside ? 6 : -6), top + high - 6, beside ? words : values[`gap ${i}`],
+          {anchor: beside ? "start" : "end"});
       }
     });
     axis(svg, [0, 24, 48].map((step) => [left - 8, y(step) + 4.5, step, "end"]));

@@ -33,7 +33,7 @@
       model: "参数量", "model.is": "{} B", zero: "ZeRO 级别", sequences: "microbatch 大小",
       precision: "精度", "precision.bf16": "bf16 混合精度", "precision.fp32": "fp32",
       checkpointing: "激活重计算", "checkpointing.nothing": "无",
-      "checkpointing.attention": "只限注意力", "checkpointing.layers": "每一层",
+      "checkpointing.attention": "只重算注意力", "checkpointing.layers": "每一层",
       "zero.0": "0：什么都不切（DDP）", "zero.1": "1：优化器状态", "zero.2": "2：再加梯度",
       "zero.3": "3：再加参数",
       data: "数据并行", tensor: "张量并行", pipeline: "流水线并行",

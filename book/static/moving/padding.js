@@ -18,11 +18,11 @@
       "way.longest of all": "longest of all", "way.longest of batch": "longest of batch",
       "way.bucketed": "bucketed", "way.packed": "packed",
       rows: "{a} of {b} batches, a line a review", packed: "{a} of {b} batches, end to end",
-      tokens: "{} tokens", need: "what the real tokens need", paid: "{a}×, {b} % wasted", share: "{} % wasted",
+      tokens: "{} tokens", need: "what the real tokens need", paid: "{a}×, {b}% wasted", share: "{}% wasted",
       products: "padding in matrix products", square: "in attention",
-      linear: "wasted in matrix products {} %", attention: "in attention {} %",
+      linear: "wasted in matrix products {}%", attention: "in attention {}%",
       computed: "tokens computed for each real one {}",
-      said: "{} % of the arithmetic goes into padding.",
+      said: "{}% of the arithmetic goes into padding.",
     },
     zh: {
       alt: "评论按行画出，分成真实 token 和填充，取一个 epoch 里的几个 batch；下方是四种组批方式各自付出的计算量，"
@@ -32,11 +32,11 @@
       "way.longest of all": "填充到全体最长", "way.longest of batch": "填充到本批最长",
       "way.bucketed": "分桶", "way.packed": "打包",
       rows: "{b} 批中的 {a} 批，一行一条评论", packed: "{b} 批中的 {a} 批，首尾相接",
-      tokens: "{} 个 token", need: "真实 token 所需", paid: "{a}×，浪费 {b} %", share: "浪费 {} %",
-      products: "填充的矩阵乘法", square: "填充的注意力",
-      linear: "矩阵乘法中浪费 {} %", attention: "注意力中 {} %",
+      tokens: "{} 个 token", need: "真实 token 所需", paid: "{a}×，浪费 {b}%", share: "浪费 {}%",
+      products: "矩阵乘法中的填充", square: "注意力中的填充",
+      linear: "矩阵乘法中浪费 {}%", attention: "注意力中 {}%",
       computed: "每个真实 token 对应计算的 token {}",
-      said: "{} % 的计算花在填充上。",
+      said: "{}% 的计算花在填充上。",
     },
   };
 

@@ -15,26 +15,31 @@
       alt: "The share of the time that is lost against the interval between saves: saves cost less the rarer they are, "
         + "work that is done again costs more, restarts cost the same; between them lies the best interval.",
       period: "Save every", mtbf: "Failure every", save: "Save takes", restart: "Restart takes",
-      "name.saves": "saves", "name.again": "work done again", "name.restarts": "restarts", is: "{a} {b} %",
-      "at.now": "every {a}: {b} % lost", "at.best": "best, every {a}: {b} %",
-      said: "{a} % of the time is lost. At best, saving every {b}, it would be {c} %. The formula √(2δM) says {d}.",
+      "name.saves": "saves", "name.again": "work done again", "name.restarts": "restarts", is: "{a} {b}%",
+      "at.now": "every {a}: {b}% lost", "at.best": "best, every {a}: {b}%",
+      said: "{a}% of the time is lost. At best, saving every {b}, it would be {c}%. The formula √(2δM) says {d}.",
     },
     zh: {
       alt: "损失的时间占比随保存间隔的变化：保存越稀，保存的代价越小，重做的工作越多，重启的代价不变；"
         + "最佳间隔在两者之间。",
       period: "保存间隔", mtbf: "故障间隔", save: "保存停顿", restart: "重启用时",
-      "name.saves": "保存", "name.again": "重做的工作", "name.restarts": "重启", is: "{a} {b} %",
-      "at.now": "每 {a}：损失 {b} %", "at.best": "最佳，每 {a}：{b} %",
-      said: "损失 {a} % 的时间。最好是每 {b} 保存一次，损失 {c} %。公式 √(2δM) 给出 {d}。",
+      "name.saves": "保存", "name.again": "重做的工作", "name.restarts": "重启", is: "{a} {b}%",
+      "at.now": "每 {a}：损失 {b}%", "at.best": "最佳，每 {a}：{b}%",
+      "unit.s": "秒", "unit.min": "分钟", "unit.h": "小时", "unit.d": "天",
+      said: "损失 {a}% 的时间。最好是每 {b}保存一次，损失 {c}%。公式 √(2δM) 给出 {d}。",
     },
   };
 
-  /* Seconds as people say them; the units are written alike in both languages. */
+  /* Seconds as people say them. */
   function time(seconds) {
     const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 0]];
     const [unit, one] = units.find(([, least]) => seconds >= least), value = seconds / (one || 1);
     return `${+value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u202f${unit}`;
   }
+
+  /* What `time` gives, with the unit in the page's language. */
+  const local = (t, said) =>
+    said.replace(/\u202f(\w+)$/, (own, unit) => t.has(`unit.${unit}`) ? ` ${t(`unit.${unit}`)}` : own);
 
   function lostShare(save, period, mtbf, restart) {
     const takes = mtbf * Math.exp(restart / mtbf) * Math.expm1((period + save) / mtbf);
@@ -120,17 +125,17 @@
     for (const part of [0, 0.5, 1]) {
       const at = y(part * top);
       Moving.add(plot, "path", {d: `M0 ${at}H${width}`, stroke: part ? "grid" : "quiet", "stroke-width": 1.25});
-      Moving.text(plot, -6, at + 4, `${+(100 * part * top).toFixed(2)} %`, {anchor: "end", fill: "quiet"});
+      Moving.text(plot, -6, at + 4, `${+(100 * part * top).toFixed(2)}%`, {anchor: "end", fill: "quiet"});
     }
     bands(plot, curves(result), t, width, y, top);
     for (const tick of TICKS.filter((seconds) => full > 400 || seconds !== 21600)) {
       const x = across(tick, width);
       Moving.add(plot, "path", {d: `M${x} ${ground}v5`, stroke: "quiet", "stroke-width": 1.25});
-      Moving.text(plot, x, ground + 20, time(tick), {anchor: tick === TO ? "end" : "middle", fill: "quiet"});
+      Moving.text(plot, x, ground + 20, local(t, time(tick)), {anchor: tick === TO ? "end" : "middle", fill: "quiet"});
     }
     Moving.size(svg, full, key(svg, numbers, t, ground + 50, full) + 10);
-    mark(plot, best, least, t("at.best", {a: numbers.best, b: numbers.least}), 14, width, y, "good");
-    mark(plot, period, lost, t("at.now", {a: time(period), b: numbers.lost}), 34, width, y, "ink",
+    mark(plot, best, least, t("at.best", {a: local(t, numbers.best), b: numbers.least}), 14, width, y, "good");
+    mark(plot, period, lost, t("at.now", {a: local(t, time(period)), b: numbers.lost}), 34, width, y, "ink",
       period < best ? -1 : 1);
   }
 
@@ -147,7 +152,7 @@
     return y;
   }
 
-  const lasts = (seconds) => time(seconds);  // as the kit calls it
+  const lasts = (seconds, t) => local(t, time(seconds));  // as the kit calls it
 
   Moving.figure("saving", {
     words,
@@ -163,7 +168,7 @@
     compute, shown, draw,
     said: (result, settings, t) => {
       const {lost, best, least, young} = shown(result);
-      return t("said", {a: lost, b: best, c: least, d: young});
+      return t("said", {a: lost, b: local(t, best), c: least, d: local(t, young)});
     },
   });
 })();

@@ -59,7 +59,7 @@ def test_by_touch_and_by_keyboard(bare):
     expected = by_python(lengths(), **settings)
     for key in ("linear", "attention", "computed"):
         assert page.inner_text(f"[data-shown={key}]") == expected[key]
-    assert f"{expected['wasted']} %" in page.inner_text(".moving-said")
+    assert f"{expected['wasted']}%" in page.inner_text(".moving-said")
 
 
 def test_the_recorded_reviews_are_the_chapters():
