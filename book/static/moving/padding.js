@@ -25,13 +25,13 @@
       said: "{}% of the arithmetic goes into padding.",
     },
     zh: {
-      alt: "评论按行画出，分成真实 token 和填充，取一个 epoch 里的几个 batch；下方是四种组批方式各自付出的计算量，"
+      alt: "影评按行画出，分成真实 token 和填充，取一个 epoch 里的几个 batch；下方是四种组批方式各自付出的计算量，"
         + "以真实 token 所需为 1。",
       batch: "batch 大小", limit: "截断于", "limit.is": "{} token", way: "组批方式",
       pool: "分桶范围", "pool.is": "{} 批",
       "way.longest of all": "填充到全体最长", "way.longest of batch": "填充到本批最长",
       "way.bucketed": "分桶", "way.packed": "打包",
-      rows: "{b} 批中的 {a} 批，一行一条评论", packed: "{b} 批中的 {a} 批，首尾相接",
+      rows: "{b} 批中的 {a} 批，一行一条影评", packed: "{b} 批中的 {a} 批，首尾相接",
       tokens: "{} 个 token", need: "真实 token 所需", paid: "{a}×，浪费 {b}%", share: "浪费 {}%",
       products: "矩阵乘法中的填充", square: "注意力中的填充",
       linear: "矩阵乘法中浪费 {}%", attention: "注意力中 {}%",
