@@ -20,7 +20,7 @@ from rankbook.plots.palette import VARIABLES
 
 SCALE = 1.5  # CSS pixels of a unit of the drawing, where there is room
 SIZE = re.compile(r'(?<= width="|height=")[\d.]+')
-HEAD = re.compile(r"(?<=<th>)[^<]+(?=</th>)")
+HEAD = re.compile(r"(?<=<th>)[^<]+(?=</th>)|(?<=<td>)not measured yet(?=</td>)")
 log = logging.getLogger(__name__)
 
 
@@ -73,7 +73,8 @@ def _is_figure(node) -> bool:
 
 
 def translate_heads(doctree):
-    """Translate the heads of the tables that cells show, where the catalogue has them."""
+    """Translate the heads of the tables that cells show, where the catalogue has them; and what
+    stands in a table whose measurement is still to come."""
     for node in doctree.findall(nodes.raw):
         if 'class="table"' in node.astext():
             text = HEAD.sub(_head, node.astext())

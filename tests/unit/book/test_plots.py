@@ -102,3 +102,11 @@ def test_heads_of_tables_are_translated_where_the_catalogue_has_them(monkeypatch
     translate_heads(document)
     assert "<th>way</th><th>秒</th>" in document.astext()
     assert "<td>seconds</td>" in document.astext()
+
+
+def test_a_table_says_in_chinese_what_is_not_measured_yet():
+    document = new_document("page")
+    table = plots.Table(["where", "measured"], [["GPU", "not measured yet"]])
+    document += nodes.raw("", table._repr_html_())
+    translate_heads(document)
+    assert "<td>GPU</td><td>尚未测量</td>" in document.astext()
