@@ -195,3 +195,14 @@ def test_works_from_files(visit, site, text_pages):
     page.wait_for_url("file:**/zh/**")
     page.goto((site / "zh/search.html").as_uri() + "?q=" + quote("每字节所需的时间"))
     page.wait_for_selector("ul.search li > a")
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "Show the"), ("zh", "显示")])
+def test_a_hidden_cell_has_one_title(visit, language, words):
+    page = visit(f"{language}/chapters/{language}/11_ranks_live.html")
+    summary = page.locator("details.hide > summary").first
+    shut = summary.inner_text().strip()
+    assert shut.startswith(words) and "\n" not in shut
+    summary.click()
+    opened = summary.inner_text().strip()
+    assert opened and not opened.startswith(words) and "\n" not in opened
