@@ -12,7 +12,7 @@ def draw(p):
     p.words(19, 1.5, say("the world grows and shrinks", "节点有增有减"), tone="quiet")
     for node, spans in enumerate(TRAINS):
         y = 3.4 + node * 4.2
-        p.words(1, y + 1.6, say(f"node {node}", f"节点 {node}"), align="start")
+        p.words(1, y + 1.6, say(f"node {'abc'[node]}", f"节点 {'abc'[node]}"), align="start")
         for x, length in spans:
             p.block(node, x, y, length, 3.2)
     p.fault(13.5, 9.2)

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator
 
 from rankbook.plots.marks import key, name_ends
 from rankbook.plots.tables import Table
-from rankbook.plots.theme import QUIET, WIDTH, color, style, unit
+from rankbook.plots.theme import PAPER, QUIET, WIDTH, color, style, unit
 
 # colour, mark and line of each way in a race
 WAYS = (
@@ -155,9 +155,10 @@ def bus_bandwidth(rows: Sequence[Mapping], nbytes: int, link: float) -> Figure:
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 2.7), layout="constrained")
         axes.axhline(link / 1e9, color=QUIET, ls=":")
-        axes.annotate("1 / β of the ping-pong", (1, link / 1e9), (0, -3), ha="right", va="top",
+        axes.annotate("1 / β of the ping-pong", (1, link / 1e9), (0, -4), ha="right", va="top",
                       xycoords=("axes fraction", "data"), textcoords="offset points",
-                      color=QUIET)  # fmt: skip
+                      color=QUIET, bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none"},
+                      zorder=1)  # fmt: skip
         ends = []
         for i, way in enumerate(ways):
             here = [row for row in rows if row["way"] == way]
