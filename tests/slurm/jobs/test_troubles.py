@@ -182,7 +182,7 @@ def test_agents_with_different_nnodes_time_out_or_meet_by_their_order(log):
     last_wants_more, last_wants_fewer = log("2-3"), log("3-2", "COMPLETED")
     assert "RendezvousTimeoutError" in last_wants_more and "world of" not in last_wants_more
     # and nobody minds that n2 has two ranks, either
-    # (the node whose agent holds the store may be gone first: then the other complains, and is right)
+    # (if the node whose agent holds the store is gone first, the other one complains, rightly)
     worlds = sorted(re.findall(r"^\d: world of \d+$", last_wants_fewer, re.MULTILINE))
     assert worlds == ["0: world of 3", *["1: world of 3"] * 2]
 

@@ -158,7 +158,8 @@ def test_the_bus_bandwidth():
     # half of what the algorithm moves a second counts for 2 ranks, two thirds for 3, twice
     speed = 2**26 / (100 + 2**26 / 1e3) / 1e3
     assert np.allclose(first.get_ydata(), [speed, speed * 4 / 3])
-    assert set(texts(axes)) == {"1 / β of the ping-pong", *ways} and "64 MiB" in axes.get_title("left")
+    assert set(texts(axes)) == {"1 / β of the ping-pong", *ways}
+    assert "64 MiB" in axes.get_title("left")
 
 
 def test_the_errors_of_a_race():

@@ -94,7 +94,7 @@ class Ledger(TorchDispatchMode):
         # keys alone: a list of pairs, as it grows, may set off the collector, and that `_gone`
         for key in list(self._watchers):
             watcher = self._watchers.get(key)
-            storage = watcher and watcher()
+            storage = watcher() if watcher else None
             if storage is not None and storage.nbytes() and storage.data_ptr() in by_address:
                 self._live[key].part = by_address[storage.data_ptr()]
 
