@@ -17,6 +17,7 @@
       period: "Save every", mtbf: "Failure every", save: "Save takes", restart: "Restart takes",
       "name.saves": "saves", "name.again": "work done again", "name.restarts": "restarts", is: "{a} {b}%",
       "at.now": "every {a}: {b}% lost", "at.best": "best, every {a}: {b}%",
+      "unit.s": "\u202fs", "unit.min": "\u202fmin", "unit.h": "\u202fh", "unit.d": "\u202fd",
       said: "{a}% of the time is lost. At best, saving every {b}, it would be {c}%. The formula √(2δM) says {d}.",
     },
     zh: {
@@ -25,7 +26,7 @@
       period: "保存间隔", mtbf: "故障间隔", save: "保存停顿", restart: "重启用时",
       "name.saves": "保存", "name.again": "重做的工作", "name.restarts": "重启", is: "{a} {b}%",
       "at.now": "每 {a}：损失 {b}%", "at.best": "最佳，每 {a}：{b}%",
-      "unit.s": "秒", "unit.min": "分钟", "unit.h": "小时", "unit.d": "天",
+      "unit.s": " 秒", "unit.min": " 分钟", "unit.h": " 小时", "unit.d": " 天",
       said: "损失 {a}% 的时间。最好是每 {b}保存一次，损失 {c}%。公式 √(2δM) 给出 {d}。",
     },
   };
@@ -38,8 +39,7 @@
   }
 
   /* What `time` gives, with the unit in the page's language. */
-  const local = (t, said) =>
-    said.replace(/\u202f(\w+)$/, (own, unit) => t.has(`unit.${unit}`) ? ` ${t(`unit.${unit}`)}` : own);
+  const local = (t, said) => said.replace(/\u202f(\w+)$/, (own, unit) => t(`unit.${unit}`));
 
   function lostShare(save, period, mtbf, restart) {
     const takes = mtbf * Math.exp(restart / mtbf) * Math.expm1((period + save) / mtbf);
