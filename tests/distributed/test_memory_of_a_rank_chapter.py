@@ -195,8 +195,9 @@ def test_the_fullest_rank_has_what_the_formula_says(way, ranks):
     shape = shape_of(fresh())
     expected = peak(way, shape, 2, BUCKET_MB).total
     found = max((rank["memory"][way] for rank in ranks), key=lambda rank: rank["strategy"])
-    assert -4 * shape.largest <= found["strategy"] - expected <= 2 * 4 * shape.layer
-    assert found["peak"] <= found["strategy"] + found["activations"]
+    late = 2 * 4 * shape.layer
+    assert -4 * shape.largest <= found["strategy"] - expected <= late
+    assert found["peak"] <= found["strategy"] + found["activations"] + late
 
 
 def test_the_peak_is_not_what_is_left(ranks):
