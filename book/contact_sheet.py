@@ -16,7 +16,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 SHEET = OUT / "contact-sheet"
 PICTURES = "article :is(figure.moving, svg.drawing, svg.plot, img)"
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+# as high as the highest picture: none has to be put together from several screens
+WIDE, NARROW = {"width": 1280, "height": 2400}, {"width": 360, "height": 2400}
+ALONE = ".bd-header-article, .skip-link { display: none !important }"
 VIEWS = {
     "desktop": {"viewport": WIDE},
     "dark": {"viewport": WIDE, "color_scheme": "dark"},
@@ -87,6 +89,7 @@ def pictures(
     context = browser.new_context(**options)
     page = context.new_page()
     page.goto(path.as_uri(), wait_until="load")
+    page.add_style_tag(content=ALONE)
     number = 0
     for element in page.query_selector_all(PICTURES):
         if not element.is_visible() or element.evaluate(
