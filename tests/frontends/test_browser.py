@@ -53,7 +53,11 @@ def server(traces, tmp_path):
         pytest.fail(f"the server did not start:\n{said}")
     yield found[1]
     process.terminate()
-    process.communicate()
+    try:
+        process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:  # its loop has ended, and one of its threads waits for ever
+        process.kill()
+        process.communicate()
 
 
 class Page:
