@@ -22,6 +22,7 @@ PAGE = """<!doctype html>
 <meta name="robots" content="noindex">
 <meta http-equiv="refresh" content="0; url={url}">
 <link rel="canonical" href="{url}">
+<link rel="icon" href="data:,">
 <title>{moved}</title>
 <script>location.replace("{url}" + location.search + location.hash);</script>
 </head>
