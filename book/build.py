@@ -12,9 +12,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import yaml
 from fingerprint import OUT, ROOT, Keys, page_key
-from pages import LANGUAGES, SITE, build_pages, configuration, plain
+from pages import LANGUAGES, SITE, address, build_pages, configuration, plain
 from site_root import around
 
 
@@ -37,7 +36,7 @@ def main() -> int:
             print(f"{LANGUAGES[language]}: up to date")
         if stale and not build(stale):
             return 1
-        around(SITE, yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["html"]["baseurl"])
+        around(SITE, address())
     print(f"Open {SITE / 'index.html'} in a browser, or run: make serve")
     return 0
 

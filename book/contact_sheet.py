@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+import chromium
 from fingerprint import OUT
 from pages import LANGUAGES, SITE
 from playwright.sync_api import Browser, sync_playwright
@@ -39,10 +40,14 @@ def main() -> int:
     if not pages:
         print("contact_sheet: no such page with a picture in _build/html; run make book first")
         return 1
+    program = chromium.program()
+    if not program:
+        print(f"contact_sheet: no Chromium on the PATH ({', '.join(chromium.NAMES)}); install one")
+        return 1
     SHEET.mkdir(parents=True, exist_ok=True)
     rows: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=chromium.ARGUMENTS)
         for page in pages:
             rows += [f"<h2>{page.stem}</h2>", *sheet(browser, page)]
             print(f"{page.stem}: {len(rows)} lines so far", flush=True)
@@ -58,12 +63,6 @@ def with_pictures(page: Path, chosen: set[str]) -> bool:
         return False
     text = page.read_text("utf-8")
     return any(mark in text for mark in ('class="drawing', 'class="plot', "moving", "<img"))
-
-
-def chromium() -> str | None:
-    """The system's Chromium; None leaves the choice to Playwright."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((f"/usr/bin/{name}" for name in names if Path("/usr/bin", name).exists()), None)
 
 
 def sheet(browser: Browser, page: Path) -> list[str]:

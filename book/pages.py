@@ -46,14 +46,20 @@ def build_pages(language: str, kept: dict[str, Path]) -> bool:
     return True
 
 
+def address() -> str:
+    """Where the site will stand, ``html.baseurl``, with a slash at its end; empty if not set."""
+    base = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["html"].get("baseurl")
+    return base.rstrip("/") + "/" if base else ""
+
+
 def configuration(language: str) -> dict:
     """The root ``_config.yml`` with the language's overlay and absolute paths."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     overlay = ROOT / "book" / language / "_config.yml"
     if overlay.exists():
         config = merge(config, yaml.safe_load(overlay.read_text("utf-8")))
-    if config["html"].get("baseurl"):
-        config["html"]["baseurl"] += f"{language}/"
+    if base := address():
+        config["html"]["baseurl"] = f"{base}{language}/"
     extensions = config["sphinx"]["local_extensions"]  # relative to the merged file's folder
     config["sphinx"]["local_extensions"] = {k: str(ROOT / v) for k, v in extensions.items()}
     return config

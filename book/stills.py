@@ -7,9 +7,10 @@ shows outside of the drawing, stand in lines of their own. A test compares the c
 """
 
 import re
-import shutil
 import sys
 from pathlib import Path
+
+import chromium
 
 BOOK = Path(__file__).resolve().parent
 sys.path[:0] = [str(BOOK / "ext")]
@@ -99,10 +100,9 @@ def main() -> None:
 
     from playwright.sync_api import sync_playwright
 
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    arguments = ["--no-sandbox", "--disable-gpu"]
+    program = chromium.program()
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        browser = playwright.chromium.launch(executable_path=program, args=chromium.ARGUMENTS)
         for name in sys.argv[1:] or moving.names():
             for language in HTML_LANG:
                 path = Path(folder) / "page.html"
