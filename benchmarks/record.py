@@ -32,7 +32,14 @@ def summary(seconds: list[float], unit: float = 1000.0) -> dict:
 
 def write(name: str, what: str, rows: list[dict], libraries=LIBRARIES, **more) -> Path:
     """Write a result file; `rows` are its table, one factor changed from row to row."""
-    command = " ".join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+    command = " ".join(["python", "-m", program(Path(sys.argv[0])), *sys.argv[1:]])
     versions = {name: importlib.metadata.version(name) for name in libraries}
     RESULTS.mkdir(exist_ok=True)
     return Result(what, rows, command, versions, more=more).write(RESULTS / f"{name}.json")
+
+
+def program(file: Path) -> str:
+    """What ``python -m`` calls `file`, a module in the folder of the benchmarks or below it."""
+    folders = file.resolve().parent.parts
+    below = folders[folders.index("benchmarks") + 1 :] if "benchmarks" in folders else ()
+    return ".".join(["benchmarks", *below, file.stem])

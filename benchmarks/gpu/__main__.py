@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         ]
         if options.list:
             for part in chosen:
-                print(f"{part.name:9} {state.said(part):13} {part.about}")
+                print(f"{part.name:10} {state.said(part):13} {part.about}")
             return 0
         for part in chosen:
             if state.said(part) != "done" or options.part:

@@ -1,69 +1,98 @@
 """Memory of a step by formula, beside the peak of the device's own allocator.
 
-Formula: 16 bytes a parameter (the value, its gradient, Adam's two moments), and what autograd
-saves in the forward pass, counted tensor by tensor. What it leaves out is workspace.
+The book's Transformer under one set-up after the other, each trained alone on the device. The
+formula is `rankbook.memory.memory_of`'s, from sizes alone. What it leaves out on a GPU: libraries'
+workspaces, and that the allocator rounds sizes up to 512 bytes. "pieces" is what it has reserved
+beyond what it gave out.
 """
 
+import gc
 import sys
-from contextlib import AbstractContextManager, nullcontext
+import tempfile
 
-from torch.autograd.graph import save_on_cpu
+import torch
+import torch.distributed as dist
 
 from benchmarks.gpu.options import parse
 from benchmarks.gpu.rows import Rows
-from rankbook.parallel import SavedBytes
-from rankbook.speed.batches import Batch, make_batch
-from rankbook.speed.loop import Training
-from rankbook.speed.measure import PeakMemory, state_bytes
-from rankbook.speed.recipes import recipe
-from rankbook.speed.reviews import synthetic
-from rankbook.speed.sizes import size
+from benchmarks.memory import ALONE, MIB
+from rankbook.memory.formula import memory_of
+from rankbook.memory.live import prepare
+from rankbook.memory.model_shape import ModelShape
+from rankbook.memory.recording import record_step
+from rankbook.memory.setup import Setup
+from rankbook.models.transformer import TransformerConfig
 
 WHAT = (
-    "Peak memory of a training step of {rows} packed reviews, MiB: by formula (parameters, "
-    "gradients, Adam's moments, what autograd saves) and as the allocator has it"
+    "A training step of {rows} rows of {window} tokens, {millions:.0f} million parameters, on one "
+    "device: MiB at the fullest moment by formula, by the allocator's history and as its own peak; "
+    "when that is; reserved beyond; milliseconds of a step"
 )
-WAYS = ("plain", "checkpointed", "offloaded")
+FULL = TransformerConfig(32_000, 1024, 4096, 16, 24, max_length=1024)
+TINY = TransformerConfig(1000, 64, 256, 4, 4, max_length=64)
+WAYS = ALONE | {"bf16, layers": {"precision": "bf16", "checkpointing": "layers"}}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what was not measured yet; 1 if a row has failed."""
     options = parse(arguments, "Hold the formula of memory against the allocator.")
-    chosen = size("cpu") if options.tiny else size("full", pretrained=False)
-    count = 12 if options.tiny else 96
-    batch = make_batch(synthetic(count, chosen), list(range(count)), "packed")
-    rows = Rows("memory-gpu-1", WHAT.format(rows=count), options.device)
-    for way in WAYS:
-        rows.measure(way, lambda way=way: peak(way, chosen, batch.to(options.device)))
+    config, count = (TINY, 8) if options.tiny else (FULL, 8)
+    shape = ModelShape.of(config)
+    what = WHAT.format(
+        rows=count, window=config.max_length, millions=max(1, round(shape.parameters / 1e6))
+    )
+    rows = Rows("memory-gpu-1", what, options.device)
+    with tempfile.TemporaryDirectory() as folder:
+        backend = "gloo" if options.tiny else "cpu:gloo,cuda:nccl"
+        store = f"file://{folder}/store"
+        dist.init_process_group(backend, init_method=store, rank=0, world_size=1)
+        try:
+            for name, how in WAYS.items():
+                rows.measure(name, lambda how=how: peak(config, how, count, options.device))
+        finally:
+            dist.destroy_process_group()
     return rows.failed()
 
 
-def peak(way: str, chosen, batch: Batch) -> dict:
-    """One row. "offloaded": what autograd saves waits in the host's memory."""
-    device = batch.ids.device
-    how = recipe("sdpa").replace(checkpointing=way == "checkpointed", workers=0)
-    step(Training(how, chosen, device), batch, nullcontext())  # libraries take memory of their own
-    with PeakMemory(device) as memory:
-        training = Training(how, chosen, device)
-        saved = SavedBytes()
-        if way != "offloaded":  # then nothing stays on the device
-            saved.watch(training.model)
-        step(training, batch, save_on_cpu() if way == "offloaded" else nullcontext())
-        state = sum(state_bytes(training.model, training.optimizer).values())
-    formula = state + saved.peak
-    found = {"formula MiB": round(formula / 2**20, 1)}
-    if memory.grown is None:
-        raise LookupError("this kernel does not let a process reset its peak")
-    return found | {"peak MiB": round(memory.grown / 2**20, 1),
-                    "off": f"{memory.grown / formula - 1:+.1%}"}  # fmt: skip
+def peak(config: TransformerConfig, how: dict, count: int, device: torch.device) -> dict:
+    """One row."""
+    options = {"precision": "float32", "microbatches": 1} | how
+    setup = Setup(**options, sequences=count // options["microbatches"])
+    gc.collect()  # nothing of the row before
+    ids = torch.randint(config.vocab_size, (2, count, config.max_length))
+    tokens, targets = ids.to(device)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    step = prepare(config, setup, device)
+    tape = record_step(step, tokens, targets)
+    terms = memory_of(ModelShape.of(config), setup)
+    found = {
+        "formula MiB": round(terms.total / MIB, 1),
+        "history MiB": round(tape.total / MIB, 1),
+        "fullest": tape.phase,
+    }
+    measured = tape.total
+    if device.type == "cuda":
+        measured = tape.resident or measured
+        found["peak MiB"] = round(measured / MIB, 1)
+        beyond = torch.cuda.max_memory_reserved(device) - measured
+        found["pieces MiB"] = round(beyond / MIB, 1)
+    return found | {
+        "off": f"{terms.total / measured - 1:+.1%}",
+        "ms": milliseconds(step, tokens, targets),
+    }
 
 
-def step(training: Training, batch: Batch, saving: AbstractContextManager) -> None:
-    """Forward under `saving`, backward, update; gradients stay."""
-    with saving:
-        loss, _ = training.forward_pass(batch)
-    loss.backward()
-    training.optimizer.step()
+def milliseconds(step, tokens: torch.Tensor, targets: torch.Tensor) -> float:
+    """The median of a few steps."""
+    from rankbook.speed.measure import now, spread
+
+    seconds = []
+    for _ in range(5):
+        begin = now(step.device)
+        step(tokens, targets)
+        seconds.append(now(step.device) - begin)
+    return round(spread(seconds)["median"] * 1e3, 1)
 
 
 if __name__ == "__main__":

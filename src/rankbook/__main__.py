@@ -1,9 +1,12 @@
 """The commands of the package: ``rankbook doctor``, also as ``python -m rankbook doctor``.
 
-Each is made where it belongs: `rankbook.autopsy`, `rankbook.symptoms`, and the doctor here.
+Each is made where it belongs: `rankbook.autopsy`, `rankbook.symptoms`, `rankbook.plan`, and the
+doctor here.
 """
 
 import argparse
+import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +15,7 @@ from pathlib import Path
 from rankbook import __version__
 from rankbook.autopsy import command as autopsy
 from rankbook.doctor import Options, as_json, as_text, examine
+from rankbook.plan import command as plan
 from rankbook.symptoms import command as symptoms
 
 
@@ -30,8 +34,15 @@ def main(arguments: list[str] | None = None) -> int:
     doctor.set_defaults(run=_doctor)
     autopsy.add_command(commands)
     symptoms.add_command(commands)
+    plan.add_command(commands)
     options = parser.parse_args(arguments)
-    return options.run(options)
+    try:
+        status = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # a pager, or head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
 
 
 def _doctor(given: argparse.Namespace) -> int:
@@ -51,12 +62,23 @@ def _add_options(add: Callable[..., object]) -> None:
     add("--port", type=_port, default=29500, metavar="N", help="the rendezvous port (29500)")
     add("--peer", dest="peers", action="append", default=[], metavar="HOST", help="another node")
     add("--ranks", type=_positive, metavar="N", help="local ranks (one a GPU; 2 without GPUs)")
+    add("--mesh", default="", metavar="SIZES", help="pp=2,dp=2,tp=2: does it fit the nodes?")
     add("--interface", metavar="NAME", help="the network interface that the job shall use")
+    of = "of the model that is to be trained"
+    add("--parameters", type=_number, default=124e6, metavar="N", help=f"{of} (124e6)")
+    add("--step-seconds", type=_number, default=1.0, metavar="N", help="of one of its steps (1)")
     add("--seconds", type=_positive, default=60, metavar="N", help="give up after this long (60)")
 
 
 def _positive(text: str) -> int:
     return _whole(text, 1, 10_000)
+
+
+def _number(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (value := float(text)) < math.inf:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is no number above 0")
 
 
 def _port(text: str) -> int:

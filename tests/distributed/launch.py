@@ -13,7 +13,9 @@ import torch.multiprocessing as mp
 MODULES = ["torch.distributed.pipelining", "torch.distributed.tensor"]
 
 
-def run_ranks(work: Callable, folder: Path, world_size: int, *args, deadline: float = 60.0) -> list:
+def run_ranks(
+    work: Callable, folder: Path, world_size: int, *args, deadline: float = 180.0
+) -> list:
     """Call `work(*args)` in a gloo group on each rank; return what each gave, by rank.
 
     deadline: seconds for all of it; the ranks are killed then, and TimeoutError is raised.

@@ -17,9 +17,9 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn import functional as F
 
+from rankbook.memory.resident import PeakMemory
 from rankbook.models.classifier import Classifier, ClassifierConfig
 from rankbook.speed import make_batch, proof, size, synthetic
-from rankbook.speed.measure import PeakMemory
 from rankbook.speed.strategies import prepare
 from rankbook.speed.strategies.fsdp2 import shard
 from rankbook.speed.strategies.outcomes import outcome_on_ranks

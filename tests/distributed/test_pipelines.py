@@ -69,8 +69,9 @@ def test_the_comparison_could_fail():
     steps = unsplit()
     assert all(step.norm > 1.2 * MAX_NORM for step in steps)
     assert all(step.loss != steps[0].loss for step in steps[1:])
-    for gradient in steps[0].gradients.values():
-        assert gradient.abs().max() > 1e-4
+    for name, gradient in steps[0].gradients.items():
+        if not name.endswith("k.bias"):  # which changes no attention: 0 but for rounding
+            assert gradient.abs().max() > 1e-4
     moved = steps[-1].parameters["layers.8.up.weight"] - steps[0].parameters["layers.8.up.weight"]
     assert moved.abs().max() > 1e-3 and torch.isfinite(moved).all()
 

@@ -9,9 +9,9 @@ from rankbook.parallel.wrapping_trials import CANNOT, RAISES, RIGHT, WRONG
 
 COUNTS = 2, 4, 8  # microbatches of each pipeline
 # by their number: what two replicas are off, in each step, if nobody averages their gradients
-NOBODY = {2: (69, 74), 4: (57, 63), 8: (53, 74)}
+NOBODY = {2: (66, 69), 4: (59, 59), 8: (54, 70)}
 # the same, if only the first of the two stages is averaged
-NOT_THE_LAST = {2: (56, 60), 4: (47, 54), 8: (45, 58)}
+NOT_THE_LAST = {2: (55, 57), 4: (48, 50), 8: (44, 57)}
 
 ASSERT = "RuntimeError: params_.size() == rebuilt_param_indices_.size() INTERNAL ASSERT FAILED"
 UNDEFINED = "RuntimeError: Encountered gradient which is undefined, but still allreduced by DDP"
@@ -19,21 +19,21 @@ UNDEFINED = "RuntimeError: Encountered gradient which is undefined, but still al
 SPLIT = "interleavedzb", "zbv"  # schedules in which every backward comes in two halves
 NOT_RIGHT = {
     **{("fully_shard each layer", "interleavedzb", m): (WRONG, percents)
-       for m, percents in {2: (46, 45), 4: (43, 45), 8: (48, 53)}.items()},
+       for m, percents in {2: (49, 47), 4: (48, 46), 8: (51, 56)}.items()},
     **{("fully_shard each layer", "zbv", m): (WRONG, percents)
-       for m, percents in {2: (46, 45), 4: (45, 46), 8: (52, 57)}.items()},
-    ("fully_shard each layer", "dualpipev", 4): (WRONG, (14, 13)),
-    ("fully_shard each layer", "dualpipev", 8): (WRONG, (7, 8)),
+       for m, percents in {2: (49, 47), 4: (50, 50), 8: (54, 62)}.items()},
+    ("fully_shard each layer", "dualpipev", 4): (WRONG, (15, 12)),
+    ("fully_shard each layer", "dualpipev", 8): (WRONG, (8, 9)),
     **{("DDP", s, m): (RAISES, (0,)) for s in ("gpipe", "loopedbfs") for m in COUNTS},
     ("DDP", "1f1b", 2): (RAISES, (0,)),
     ("DDP", "interleaved1f1b", 2): (RAISES, (0,)),
     ("DDP", "interleaved1f1b", 4): (RAISES, (0,)),
     **{("DDP", s, m): (RAISES, NOBODY[m][:1]) for s in SPLIT for m in (2, 4)},
     **{("DDP", s, 8): (WRONG, NOBODY[8]) for s in SPLIT},
-    ("DDP", "dualpipev", 4): (RAISES, (33,)),
-    ("DDP", "dualpipev", 8): (WRONG, (38, 58)),
+    ("DDP", "dualpipev", 4): (RAISES, (34,)),
+    ("DDP", "dualpipev", 8): (WRONG, (38, 53)),
     **{("DDP find_unused", s, m): (WRONG, NOBODY[m]) for s in SPLIT for m in COUNTS},
-    ("DDP find_unused", "dualpipev", 4): (RAISES, (33,)),
+    ("DDP find_unused", "dualpipev", 4): (RAISES, (34,)),
     ("DDP find_unused", "dualpipev", 8): (RAISES, (38,)),
     **{("DDP static_graph", s, m): (WRONG, NOT_THE_LAST[m] if s in ("gpipe", "1f1b") else NOBODY[m])
        for s in schedule_names() for m in COUNTS},
@@ -45,7 +45,7 @@ def expected(schedule: str, wrapping: str, count: int) -> tuple[str, tuple[int, 
     if schedule == "dualpipev" and count < 4:
         return CANNOT, (), 0
     verdict, percents = NOT_RIGHT.get((wrapping, schedule, count), (RIGHT, (0, 0)))
-    missing = 24 if wrapping == "fully_shard each layer" and schedule in SPLIT else 0
+    missing = 32 if wrapping == "fully_shard each layer" and schedule in SPLIT else 0
     return verdict, percents, missing
 
 

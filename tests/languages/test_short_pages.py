@@ -13,12 +13,14 @@ TOPICS = {  # of the glossary: those whose terms a part, or two parts, introduce
     "2": ("Pipelines and other model parallelism",),
     "3": ("Speed and memory",),
     "45": ("Failures and clusters",),
+    "6": ("Models larger than one device",),
 }
 LATER = {  # terms of these topics that only later parts use
     "1": {"device mesh"},
-    "2": {"activation checkpointing", "tensor parallelism"},
+    "2": {"activation checkpointing"},
     "3": set(),
     "45": set(),
+    "6": set(),
 }
 
 
@@ -56,7 +58,8 @@ def test_the_parts_are_there():
     assert len(pages("3")) == 9 and pages("3")[0] == "31_where_the_time_goes"
     assert len(pages("4")) == 9 and pages("4")[0] == "41_elastic"
     assert len(pages("5")) == 5 and pages("5")[0] == "51_slurm"
-    assert pages("A") == ["A1_original_today"]
+    assert len(pages("6")) >= 3 and pages("6")[0] == "61_tensor_parallel"
+    assert pages("A") == ["A1_original_today", "A2_one_controller"]
 
 
 @pytest.mark.parametrize("page", SHORT)

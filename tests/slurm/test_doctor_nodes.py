@@ -53,6 +53,17 @@ def test_they_meet_in_the_shared_folder_and_compare_clocks(documents):
         assert abs(clock["value"][other]["ahead"]) <= clock["value"][other]["error"] + 0.001
 
 
+def test_they_measure_the_way_from_each_to_the_next(documents):
+    said = set()
+    for _, found in documents.values():
+        finding = found["links", "links"]
+        assert finding["level"] in ("ok", "warning")  # fast or slow
+        assert sorted(finding["value"]["links"]) == ["n1 to n2", "n2 to n1"]
+        assert all(way["seconds"] > 0 for way in finding["value"]["links"].values())
+        said.add(finding["says"])
+    assert len(said) == 1  # both say the same
+
+
 def test_the_one_node_with_a_fault_is_told_from_the_other(documents):
     free, taken = (documents[node][1]["network", "port"] for node in ("n1", "n2"))
     assert free["level"] == "ok" and taken["level"] == "problem"

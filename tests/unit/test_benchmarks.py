@@ -1,11 +1,12 @@
 """The benchmarks' page carries the figures of the result files, and every file its provenance."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from benchmarks.readme import MAGICS, README, _side_by_side, magics, text
-from benchmarks.record import RESULTS, summary
+from benchmarks.record import RESULTS, program, summary
 
 FILES = [f for f in sorted(RESULTS.glob("*.json")) if f.stem != "chapters"]
 
@@ -48,3 +49,15 @@ def test_ways_that_took_turns_stand_side_by_side():
     assert _side_by_side(rows, "way") == [
         {"ranks": n, "repeats": 9, "ring": cell, "library": cell} for n in (2, 3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("benchmarks/saving.py", "benchmarks.saving"),
+        ("benchmarks/gpu/memory.py", "benchmarks.gpu.memory"),
+        ("elsewhere/pytest", "benchmarks.pytest"),
+    ],
+)
+def test_a_result_names_the_program_that_makes_it_again(file, name):
+    assert program(Path("/srv/book") / file) == name

@@ -12,9 +12,10 @@ import torch
 
 from benchmarks import record
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import alive, equality, tokens
+from benchmarks.gpu import alive, equality, meshes, tokens
 from benchmarks.gpu.parts import MORE, Part, parts
 from benchmarks.gpu.rows import Rows
+from rankbook.programs.train_lm.options import read
 from rankbook.speed import reason_to_skip
 from rankbook.speed.recipes import recipe
 from rankbook.speed.sizes import SIZES, size
@@ -47,7 +48,8 @@ def test_without_a_gpu_it_is_one_sentence(capsys):
 def test_the_list_runs_nothing(capsys, results):
     assert program.main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "ladder    not yet       the recipes, full size" in lines and len(lines) == 9
+    assert "ladder     not yet       the recipes, full size" in lines
+    assert len(lines) == len(parts(False, ""))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,26 @@ def test_the_magics_are_skipped_without_what_they_need(package, monkeypatch):
     )
     with pytest.raises(LookupError, match=f"{package}: not installed here; make test-gpu"):
         alive.magics()
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_every_mesh_that_is_to_be_tried_can_be(ranks, tmp_path):
+    for line in meshes.meshes(ranks):
+        for tiny in (False, True) if ranks <= 2 else (False,):
+            words = meshes.command(line, ranks, tmp_path / "run.jsonl", tiny)
+            start = words.index("rankbook.programs.train_lm") + 1
+            options = read(words[start:], ranks)
+            assert options.checkpoint is None and options.steps == meshes.STEPS
+    assert meshes.largest(7) == 4 and meshes.largest(16) == 8
+
+
+def test_a_row_of_a_mesh_leaves_the_first_steps_out():
+    start = {"options": {"batch": 32, "window": 512}, "data": "made up"}
+    paces = [1.0, 2.0, 3.0, 16384.0, 8192.0, 16384.0, 16384.0, 8192.0]
+    steps = [{"loss": 9 - i, "tokens per second": pace} for i, pace in enumerate(paces)]
+    found = meshes.row([{"start": start}, *steps])
+    assert (found["ms"], found["tokens/s"]) == (1000.0, 16384)
+    assert (found["first loss"], found["last loss"]) == (9, 2)
 
 
 @pytest.mark.slow

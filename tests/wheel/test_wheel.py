@@ -1,6 +1,7 @@
 """The wheel in an environment that never saw the checkout: the magics, the commands, the types."""
 
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,28 @@ def test_the_commands(box):
 def test_the_doctor(box):
     said = json.loads(box.run("rankbook", "doctor", "--json", status=None))
     assert any(finding["says"].startswith("torch ") for finding in said["findings"]), said
+
+
+def test_a_step_beside_one_process_as_the_readme_has_it(box):
+    """Without the extras, without a package that only the book needs."""
+    readme = (ROOT / "src" / "rankbook" / "README.md").read_text("utf-8")
+    section = readme.split("## Before a long run", 1)[1].split("\n## ", 1)[0]
+    program, said = re.findall("```(?:python|text)\n(.*?)```", section, re.DOTALL)
+    assert program.startswith("%%torchrun --nproc-per-node 2\n")
+    program, said = program.split("\n", 1)[1], said.replace("[0] ", "")  # here without the magic
+    divided = program.replace(
+        "        dist.all_reduce(parameter.grad)\n",
+        "        dist.all_reduce(parameter.grad)\n"
+        "        parameter.grad /= dist.get_world_size()\n",
+    )
+    assert divided != program
+    right = "right: loss, 2 gradients, 2 parameters after a step; largest difference "
+    for text, expected in ((program, said), (divided, right)):
+        (box.work / "proof.py").write_text(text)
+        words = "-m torch.distributed.run --nproc-per-node 2 proof.py"
+        assert expected in box.run("python", *words.split())
+    for extra in ("matplotlib", "datasets", "transformers"):
+        assert not (box.packages / extra).exists()
 
 
 def test_the_magics(box, kernel):

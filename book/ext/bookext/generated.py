@@ -17,6 +17,7 @@ import yaml
 from bookext import symptoms
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "glossary.yml"
+ELSEWHERE = ("monarch", "monarch.actor")
 MARK = re.compile(r"^<!-- (\w+)(?:: ([\w.]+))? -->$", re.MULTILINE)
 
 
@@ -63,10 +64,18 @@ def module_names(package: str) -> list[str]:
 
 
 def public_names(module: str) -> list[str]:
-    """Functions and classes defined in `module`, documented, without a leading underscore."""
+    """Functions and classes defined in `module`, documented, without a leading underscore.
+
+    None of a module that needs a package which the book is built without.
+    """
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in ELSEWHERE:
+            raise
+        return []
     found = inspect.getmembers(
-        importlib.import_module(module),
-        lambda item: inspect.isclass(item) or inspect.isroutine(item),
+        loaded, lambda item: inspect.isclass(item) or inspect.isroutine(item)
     )
     return [
         name

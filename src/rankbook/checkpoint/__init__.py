@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rankbook.checkpoint.errors import CheckpointError
     from rankbook.checkpoint.fence import Superseded
     from rankbook.checkpoint.pipeline import PipelineCheckpoints, capture_stages
+    from rankbook.checkpoint.replicas import Agreed, capture_replicas, load_replicas
     from rankbook.checkpoint.sharded import ShardedCheckpoints
     from rankbook.checkpoint.single import Checkpoints
     from rankbook.checkpoint.state import capture, restore

@@ -68,12 +68,12 @@ class PipelineSaved(Saved):
         """
         kept: Kept = agree(lambda: self._kept_for(model, optimizer))
         rooms = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
-        moments = dict(_moments(kept, model)) if optimizer else {}
+        moments = dict(moments_for(kept, model)) if optimizer else {}
         for name, of_one in moments.items():
             rooms |= {f"optimizer.{name}.{key}": room for key, room in of_one.items()}
         read_tensors(rooms, self.path)
         if optimizer:
-            _fill(optimizer, model, moments)
+            fill_optimizer(optimizer, model, moments)
             go_on_drawing(self.state)
         return self.state["position"]
 
@@ -109,10 +109,15 @@ class PipelineCheckpoints(ShardedCheckpoints):
         return cast(PipelineSaved | None, super().newest())
 
 
-def _moments(kept: Kept, stages: Stages) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-    """Room for the optimizer's tensors of this rank's parameters, where those are."""
+def moments_for(
+    kept: Kept, stages: Stages, under: str = "optimizer"
+) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """Room for an optimizer's tensors of this rank's parameters, where those are.
+
+    under: what their names begin with among those that are `kept`.
+    """
     for name, parameter in stages.named_parameters():
-        start = f"optimizer.{name}."
+        start = f"{under}.{name}."
         found = {key: about for key, about in kept.items() if key.startswith(start)}
         yield (
             name,
@@ -126,7 +131,8 @@ def _room(about: TensorStorageMetadata, like: nn.Parameter) -> torch.Tensor:
     return torch.empty(about.size, dtype=about.properties.dtype)  # a count of steps
 
 
-def _fill(optimizer: Optimizer, stages: Stages, moments: dict) -> None:
+def fill_optimizer(optimizer: Optimizer, stages: Stages, moments: dict) -> None:
+    """Give `optimizer`, over the parameters of `stages`, the `moments` by name."""
     names = {id(parameter): name for name, parameter in stages.named_parameters()}
     every = [p for group in optimizer.param_groups for p in group["params"]]
     state = {index: moments[names[id(parameter)]] for index, parameter in enumerate(every)}

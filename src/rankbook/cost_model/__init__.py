@@ -10,6 +10,15 @@ from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
     from rankbook.cost_model.cluster_spec import ClusterSpec
+    from rankbook.cost_model.layouts import (
+        PredictedStep,
+        StepCosts,
+        call_seconds,
+        fit_message,
+        fit_passes,
+        message_steps,
+        predict_step,
+    )
     from rankbook.cost_model.memory_of_rank import (
         CHECKPOINTING,
         MODELS,
@@ -19,7 +28,14 @@ if TYPE_CHECKING:
         activations,
         rank_memory,
     )
-    from rankbook.cost_model.network import Link, crossing, fitted_link, ring, tree
+    from rankbook.cost_model.network import (
+        Link,
+        crossing,
+        fitted_link,
+        ring,
+        steps_between,
+        tree,
+    )
     from rankbook.cost_model.pipelines import pipeline_idle
     from rankbook.cost_model.rendezvous import Joining, RendezvousCosts, join, watching
     from rankbook.cost_model.saving import (

@@ -5,7 +5,7 @@ Source of the model: Thakur, Rabenseifner and Gropp, https://doi.org/10.1177/109
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, log2
+from math import ceil, floor, log2, log10
 
 from rankbook.cost_model.cluster_spec import ClusterSpec
 
@@ -59,3 +59,15 @@ def crossing(nbytes: float, link: Link) -> float:
     There the two terms of `ring` are equal: alpha = nbytes / n beta.
     """
     return nbytes * link.beta / link.alpha
+
+
+def steps_between(meeting: float, step: float, share: float = 0.1) -> int:
+    """After how many steps alone replicas should meet, so that meetings take `share` of the time.
+
+    meeting, step: seconds of each. Rounded up to 1, 2 or 5 times a power of ten.
+    """
+    least = meeting * (1 - share) / (share * step)
+    if least <= 1:
+        return 1
+    power = 10 ** floor(log10(least))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= least * (1 - 1e-9))

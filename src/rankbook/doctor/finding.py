@@ -47,15 +47,20 @@ class Options:
     """What to look at: see ``rankbook doctor --help``.
 
     checkpoints: the folder where they will go. port: of the rendezvous. peers: other nodes. ranks:
-    local ones; None for one a GPU. interface: that the job shall use. seconds: for the whole
-    examination; a single check gets its share of what is left.
+    local ones; None for one a GPU. mesh: of all ranks, as train_lm takes it. interface: that the
+    job shall use. parameters, step_seconds: of the model that is to be trained, for what its
+    gradients would cost between nodes. seconds: for the whole examination; a single check gets
+    its share of what is left.
     """
 
     checkpoints: Path = Path()
     port: int = 29500
     peers: Sequence[str] = ()
     ranks: int | None = None
+    mesh: str = ""
     interface: str | None = None
+    parameters: float = 124e6
+    step_seconds: float = 1.0
     seconds: float = 60.0
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage
 
+from rankbook.models.loss import IGNORED
 from rankbook.models.transformer import TransformerConfig
 from rankbook.parallel.plan import PipelinePlan, check_ids
 from rankbook.parallel.replicas import average
@@ -59,6 +60,11 @@ class Pipeline:
         """This rank's parameters."""
         return (parameter for _, parameter in self.named_parameters())
 
+    @property
+    def replica(self) -> int:
+        """Which share of a batch is this rank's."""
+        return self.mesh["dp"].get_local_rank()
+
     def step(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Give the parameters this replica's gradients; return the loss of the whole batch.
 
@@ -105,6 +111,7 @@ class Pipeline:
 
     def _run(self, tokens: torch.Tensor, targets: torch.Tensor, training: bool) -> torch.Tensor:
         self._check(tokens, targets)
+        tokens, targets = self.mine(tokens), self.mine(targets)
         schedule = self.schedule(tokens.shape, training)
         last = self.plan.stages - 1 in self.modules
         losses = []
@@ -118,6 +125,14 @@ class Pipeline:
         if last:
             loss += torch.stack(losses).detach().mean()
         dist.all_reduce(loss, group=self.mesh["pp"].get_group())  # of one loss, and zeros
+        return self.average(loss)
+
+    def mine(self, ids: torch.Tensor) -> torch.Tensor:
+        """What of the rows `ids` (batch, length) this rank works on: here, all."""
+        return ids
+
+    def average(self, loss: torch.Tensor) -> torch.Tensor:
+        """The mean of `loss` over the replicas, in place and returned; on all ranks."""
         return average(loss, self.mesh["dp"].get_group())
 
     def _check(self, tokens: torch.Tensor, targets: torch.Tensor) -> None:
@@ -133,4 +148,5 @@ class Pipeline:
                 f"{self.config.max_length}; cut them, or make the model with a larger one"
             )
         check_ids(tokens, self.config.vocab_size, "tokens")
-        check_ids(targets, self.config.vocab_size, "targets")
+        counted = torch.where(targets == IGNORED, 0, targets)
+        check_ids(counted, self.config.vocab_size, "targets")

@@ -115,5 +115,24 @@ def forward_only(schedule: _PipelineSchedule) -> _PipelineSchedule:
         orders = schedule.pipeline_order_with_comms  # pyrefly: ignore[missing-attribute]
         for rank, actions in orders.items():
             flat = [part for action in actions for part in (action.sub_actions or [action])]
-            orders[rank] = [action for action in flat if action.computation_type.value in keep]
+            forward = [action for action in flat if action.computation_type.value in keep]
+            orders[rank] = _without_idle(forward)
     return schedule
+
+
+def _without_idle(actions: list) -> list:
+    """`actions` without gathering a sharded stage, and letting it go, where no forward is between.
+
+    Those were for backward; torch 2.13 stops there: "Resharding stage_idx=1 without unsharding".
+    """
+    gathered, idle = {}, set()  # by stage, the action that gathered it and was not used yet
+    for place, action in enumerate(actions):
+        kind, stage = action.computation_type.value, action.stage_index
+        if kind == "UNSHARD":
+            gathered[stage] = place
+        elif kind == "F":
+            gathered.pop(stage, None)
+        elif kind == "RESHARD" and stage in gathered:
+            idle |= {place, gathered.pop(stage)}
+    idle.update(gathered.values())
+    return [action for place, action in enumerate(actions) if place not in idle]

@@ -5,10 +5,6 @@ reduces gradients from inside backward has to be told which call is the last. He
 tried under each schedule, on two stages' ranks x two replicas, beside the unsplit model.
 """
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch.distributed as dist
@@ -16,11 +12,18 @@ import torch.distributed as dist
 from rankbook.core.agreement import gather
 from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.schedules import find_schedule
+from rankbook.parallel.trying import (
+    CANNOT,
+    RAISES,
+    RIGHT,
+    TOLERANCE,
+    WRONG,
+    first_line,
+    quiet,
+)
 from rankbook.parallel.wrapping_trial import Trial
 from rankbook.parallel.wrappings import find_wrapping
 
-RIGHT, WRONG, RAISES, CANNOT = "right", "SILENTLY WRONG", "raises", "cannot run"
-TOLERANCE = 1e-5  # relative, of float32 sums in another order
 NOT_HERE = "ImportError", "ModuleNotFoundError"  # of wrappings that this torch does not have
 
 
@@ -81,13 +84,13 @@ def _run(trial: Trial, steps: int) -> tuple[list[tuple[float, int]], int, str]:
     """What each step gave; if one raised on any rank: which (0: before the first), and what."""
     found, step, message = [], 0, ""
     try:
-        with _quiet():
+        with quiet():
             trial.build()
             while step < steps:
                 step += 1
                 found.append(trial.step())
     except Exception as raised:  # what the wrapping does is the question
-        message = _first_line(raised)
+        message = first_line(raised)
     trial.close(failed=bool(message))
     return found, *_agree(step, message)
 
@@ -97,24 +100,3 @@ def _agree(step: int, message: str) -> tuple[int, str]:
     raised = [(at, "gloo" in line, line) for at, line in gather((step, message)) if line]
     at, _, line = min(raised, default=(0, False, ""))
     return at, line
-
-
-def _first_line(error: BaseException) -> str:
-    while error.__cause__:  # stages say where, and name as the cause what it was
-        error = error.__cause__
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0] if text else 'no message'}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without warnings, and the whole schedule in the log when one of its actions fails."""
-    log = logging.getLogger("torch.distributed.pipelining.schedules")
-    before = log.disabled
-    log.disabled = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.disabled = before

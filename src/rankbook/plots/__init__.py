@@ -12,6 +12,7 @@ from rankbook.core.lazy import attach
 if TYPE_CHECKING:
     from rankbook.plots.backward import backward_traces
     from rankbook.plots.batching import padding, padding_recovered, recovered
+    from rankbook.plots.causal import attention_pairs
     from rankbook.plots.checked import predictions_checked
     from rankbook.plots.code import listing, loop_diff, recorded_cells
     from rankbook.plots.communication import (
@@ -29,18 +30,25 @@ if TYPE_CHECKING:
         start_at_scale,
         start_up_measured,
     )
+    from rankbook.plots.cuts import shards
     from rankbook.plots.ddp import by_step, overlap
     from rankbook.plots.diffs import module_diff
     from rankbook.plots.elastic import elastic_timeline
     from rankbook.plots.events import elastic_gaps, elastic_table, elastic_worlds
+    from rankbook.plots.experts import expert_loads, token_routes
     from rankbook.plots.join import join_timeline, sample_weights
+    from rankbook.plots.layout_trials import layout_table
     from rankbook.plots.learning import learning_curves, recipe_table
     from rankbook.plots.losses import LearningCurve, growing_batches, loss_curves, world_losses
     from rankbook.plots.marks import key
+    from rankbook.plots.memory_checks import memory_checked
+    from rankbook.plots.mesh import layout_pace, layout_traffic
     from rankbook.plots.owners import owner_parts
     from rankbook.plots.pace import batch_times, throughput
     from rankbook.plots.pipelines import wrapping_changes, wrapping_table
     from rankbook.plots.placement import nodes
+    from rankbook.plots.plan_checks import plan_checked
+    from rankbook.plots.plans import plan_memory, plan_times
     from rankbook.plots.predicted import idle_by_ranks, predictions
     from rankbook.plots.rank_bytes import cheapest_ways, step_memory
     from rankbook.plots.ranks import more_ranks, reading_rates
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
     from rankbook.plots.saving import save_timeline
     from rankbook.plots.schedule_steps import schedule_step
     from rankbook.plots.schedules import timeline, timelines
+    from rankbook.plots.slow_links import link_use, loss_on_link
     from rankbook.plots.soaking import soak
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
     from rankbook.plots.step_traces import step_trace

@@ -16,20 +16,20 @@ CODE = "white-space: pre-wrap; overflow-wrap: anywhere; text-indent: -2em; paddi
 
 
 class Listing:
-    """The source of functions, classes or modules, one after the other."""
+    """The source of functions, classes or modules, or given as text, one after the other."""
 
     def __init__(self, *objects):
         self._objects = objects
 
     def __repr__(self) -> str:
-        return "\n\n".join(inspect.getsource(thing).rstrip() for thing in self._objects)
+        return "\n\n".join("\n".join(_source(thing)) for thing in self._objects)
 
     def _repr_markdown_(self) -> str:
         return f"```python\n{self!r}\n```"
 
 
 def listing(*objects) -> Listing:
-    """What a notebook shows as the highlighted source of functions, classes or modules."""
+    """What a notebook shows as the highlighted source of functions, classes or modules, or text."""
     return Listing(*objects)
 
 

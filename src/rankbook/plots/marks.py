@@ -18,6 +18,8 @@ RADIUS = 0.022  # inches, of every corner
 SEAM = 0.8  # points: the paper between neighbouring boxes
 Box = tuple[float, float, float, float]  # left, top, width, height, in the axes' units
 
+WORD_LINE = 11.5  # points, from one line of words to the next
+
 
 def rounded(
     axes: Axes, boxes: Iterable[Box], inch: tuple[float, float], **look: Any
@@ -116,3 +118,12 @@ def spread(places: Sequence[float], apart: float, height: float) -> list[float]:
         for middle, count in found
         for number in range(int(count))
     ]
+
+
+def word_lines(axes: Axes, place: tuple[float, float], words: str, **look: Any) -> None:
+    """Each line as words of their own, so that in Chinese they stand in the middle, too."""
+    lines = words.split("\n")
+    for number, line in enumerate(lines):
+        down = ((len(lines) - 1) / 2 - number) * WORD_LINE
+        axes.annotate(line, place, (0, down), textcoords="offset points", va="center_baseline",
+                      annotation_clip=False, **look)  # fmt: skip

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from textwrap import shorten
-from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
+from rankbook.plots.marks import word_lines
 from rankbook.plots.tables import Table
 from rankbook.plots.theme import BAD, COLORS, GOOD, INK, LINE, PAPER, QUIET, WIDTH, ink_on, style
 
@@ -26,7 +26,6 @@ VISIBLE = 1e-3  # a smaller error of the gradient is not worth a percentage
 ALIKE = 0.01  # an error that differs by less between two versions of torch has not changed
 MOST = 4  # schedules beside each other; the others stand below
 ROW = 0.58  # inches: three lines of words
-LINE_HEIGHT = 11.5  # points
 BROKEN = {"interleaved1f1b": "interleaved\n1f1b", "interleavedzb": "interleaved\nzb"}
 
 
@@ -67,19 +66,10 @@ def _name(axes: Axes, schedules: list[str], wrappings: list[str]) -> None:
     axes.set_yticks([])
     for y, name in enumerate(wrappings):
         broken = re.sub(r" (?=each|after|find|static)", "\n", name)
-        _lines(axes, (-0.06, y + 0.5), broken, ha="right", color=QUIET)
+        word_lines(axes, (-0.06, y + 0.5), broken, ha="right", color=QUIET)
     axes.tick_params(length=0)
     axes.xaxis.tick_top()
     axes.spines[:].set_visible(False)
-
-
-def _lines(axes: Axes, place: tuple[float, float], words: str, **look: Any) -> None:
-    """Each line as words of their own, so that in Chinese they stand in the middle, too."""
-    lines = words.split("\n")
-    for number, line in enumerate(lines):
-        down = ((len(lines) - 1) / 2 - number) * LINE_HEIGHT
-        axes.annotate(line, place, (0, down), textcoords="offset points", va="center_baseline",
-                      annotation_clip=False, **look)  # fmt: skip
 
 
 def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
@@ -94,7 +84,7 @@ def _cell(axes: Axes, x: int, y: int, outcomes: list[Mapping]) -> None:
         counts = ", ".join(str(outcome["microbatches"]) for outcome in part)
         words = f"{counts}: {_short(part)}" if len(parts) > 1 else _long(part)
         center = {"ha": "center", "color": ON_GROUND.get(verdict, INK)}
-        _lines(axes, (x + 0.5, top + height / 2), words, **center)
+        word_lines(axes, (x + 0.5, top + height / 2), words, **center)
         top += height
 
 

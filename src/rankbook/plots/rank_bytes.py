@@ -9,10 +9,14 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 
 from rankbook.plots.marks import key
+from rankbook.plots.plans import HELD, HELD_NAMES
 from rankbook.plots.strategies import MIB, NAMES, PARTS
 from rankbook.plots.theme import COLORS, INK, LINE, PAPER, QUIET, WIDTH, style, unit
 
 NOTHING = PAPER
+ORDER = ("parameters", "gathered", "gradients", "state", "optimizer", "buffers", "activations")
+PAINTS = {part: (PARTS | HELD)[part] for part in (*ORDER, *HELD)}  # what stays lies below
+WORDS = NAMES | HELD_NAMES
 SEEN = 180  # moments of a step
 PHASES = ("forward", "backward", "update")
 
@@ -20,9 +24,9 @@ PHASES = ("forward", "backward", "update")
 def step_memory(tapes: Mapping[str, Any]) -> Figure:
     """Draw the live bytes of a step as stacked areas, one panel a name, all to one scale.
 
-    tapes: name to what `rankbook.speed.strategies.watch` gave: `moments`, mappings of part to bytes
-    after each operation, and `begins`, the operation at which each of `PHASES` begins. Raises
-    ValueError without tapes.
+    tapes: name to what `rankbook.memory.record_step` or `rankbook.speed.strategies.watch` gave:
+    `moments`, mappings of part to bytes after each operation, and `begins`, the operation at which
+    each of `PHASES` begins. Raises ValueError without tapes.
     """
     if not tapes:
         raise ValueError("step_memory: there is nothing to draw; give it {name: tape}")
@@ -36,18 +40,20 @@ def step_memory(tapes: Mapping[str, Any]) -> Figure:
         top = max(axes.get_ylim()[1] for axes in panels[:, 0])
         panels[0, 0].set_ylim(0, top * 1.3)  # room for the names of the phases
         panels[-1, 0].set_xlabel("operations of the step, in their order")
-        key(figure, {NAMES.get(part, part): ground for part, ground in PARTS.items()}, columns=2)
+        seen = {p for tape in tapes.values() for m in tape.moments for p, size in m.items() if size}
+        looks = {WORDS.get(p, p): ground for p, ground in PAINTS.items() if p in seen}
+        key(figure, looks, columns=2)
     return figure
 
 
 def _panel(axes, name: str, tape: Any) -> None:
     """One step; its fullest moment is marked, with its MiB."""
-    parts = [part for part in PARTS if any(m.get(part) for m in tape.moments)]
+    parts = [part for part in PAINTS if any(m.get(part) for m in tape.moments)]
     heights = np.array([[m.get(part, 0) / MIB for m in tape.moments] for part in parts])
     total = heights.sum(axis=0)
     x = _highest(total)
     step = "post" if len(total) <= SEEN else None  # of thousands, nobody sees the steps
-    axes.stackplot(x, heights[:, x], colors=[PARTS[part] for part in parts], step=step, lw=0)
+    axes.stackplot(x, heights[:, x], colors=[PAINTS[part] for part in parts], step=step, lw=0)
     at = int(total.argmax())
     axes.plot([at], [total[at]], marker="v", color=INK, ms=5)
     axes.annotate(f"{total[at]:.1f} MiB", (at, total[at]), (7, 1), textcoords="offset points")

@@ -1,6 +1,7 @@
 """What a program says while it runs: a bar in the terminal, lines of JSON in a file."""
 
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -57,7 +58,16 @@ class Log:
             ) from error
 
     def write(self, **record) -> None:
-        """Append `record`; it is in the file when this returns, whatever happens then."""
+        """Append `record`; it is in the file when this returns, whatever happens then.
+
+        Numbers that JSON does not have, of a run that diverged (NaN, infinity), are null.
+        """
         if self.file is not None:
-            self.file.write(json.dumps(record, default=str) + "\n")
+            told = {name: None if diverged(value) else value for name, value in record.items()}
+            self.file.write(json.dumps(told, default=str) + "\n")
             self.file.flush()
+
+
+def diverged(value: object) -> bool:
+    """Whether it is a number that is none, or infinite."""
+    return isinstance(value, float) and not math.isfinite(value)

@@ -8,6 +8,9 @@ from rankbook.checkpoint.errors import told
 from rankbook.core.agreement import broadcast_from_rank0
 from rankbook.core.atomic import write_text_atomic
 
+# what a run.json does not name that was written before there was the option
+BEFORE = {"sync": "every"}
+
 
 def open_run(folder: Path, deciding: dict[str, Any], resume: bool) -> None:
     """Begin a run in `folder`, or find the one to go on with; on all ranks.
@@ -53,9 +56,12 @@ def read(about: Path) -> dict[str, Any]:
 
 def check_same(options: dict[str, Any], kept: dict[str, Any], folder: Path) -> None:
     """Raise ValueError if the run in the folder was begun with other options than these."""
+    kept = BEFORE | kept
     for name, value in options.items():
         if kept.get(name) != value:
+            given = "not given" if value is None else value
+            had = "none" if kept.get(name) is None else kept[name]
             raise ValueError(
-                f"--{name.replace('_', '-')} is {value}, but the run in {folder} has "
-                f"{kept.get(name)}; give the same, or start a new run in another folder"
+                f"--{name.replace('_', '-')} is {given}, but the run in {folder} has {had}; give "
+                "the same, or start a new run in another folder"
             )

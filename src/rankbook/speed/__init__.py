@@ -7,6 +7,7 @@ from rankbook.core.lazy import attach
 # imported when asked for, as in rankbook.parallel; a name is never that of a file here, which
 # importing the file would put in its place
 if TYPE_CHECKING:
+    from rankbook.memory.resident import PeakMemory
     from rankbook.speed.accounts import Account, Op, account, predicted_gain
     from rankbook.speed.batches import WAYS, Batch, Order, Padding, loader, make_batch, padding
     from rankbook.speed.epochs import Trained, accuracy, train
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from rankbook.speed.loop import Pass, Training, loader_of, one_pass
     from rankbook.speed.machine import Machine, measure_machine
     from rankbook.speed.measure import (
-        PeakMemory,
         device_peak,
         matmul_peak,
         share_of_peak,

@@ -7,11 +7,11 @@ import torch
 from torch._inductor.utils import fresh_cache
 from torch.utils.data import DataLoader
 
+from rankbook.memory.resident import PeakMemory
 from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of
 from rankbook.speed.machine import measure_machine
 from rankbook.speed.measure import (
-    PeakMemory,
     device_peak,
     share_of_peak,
     spread,

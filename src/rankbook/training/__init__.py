@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         batchify,
         count_batches,
         get_batch,
+        padded,
         steps_of_epoch,
         training_batch,
         windows,

@@ -3,9 +3,12 @@
 As in the original, but the batch comes first: microbatches cut the first dimension.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
+from torch.nn import functional as F
+
+from rankbook.models.loss import IGNORED
 
 
 def batchify(ids: torch.Tensor, rows: int) -> torch.Tensor:
@@ -46,6 +49,19 @@ def windows(
     """All windows of `length` in `source`, or the first `limit`, each as `get_batch` gives it."""
     for index in range(min(count_batches(source, length), limit or source.shape[1])):
         yield get_batch(source, index * length, length)
+
+
+def padded(
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]], length: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """`batches` (tokens, targets), each (rows, `length` or less), with shorter ones made as long.
+
+    What is added counts nowhere: its targets are `IGNORED`. Its tokens are id 0, at the end, where
+    no position before looks.
+    """
+    for tokens, targets in batches:
+        more = 0, length - tokens.shape[1]
+        yield F.pad(tokens, more, value=0), F.pad(targets, more, value=IGNORED)
 
 
 def steps_of_epoch(source: torch.Tensor, length: int) -> int:

@@ -40,7 +40,7 @@ def evaluate(pipeline: Pipeline, batches: Iterable[tuple[torch.Tensor, torch.Ten
 
     Without dropout: the modules are in evaluation mode meanwhile, and back in training mode after.
     """
-    replica = pipeline.mesh["dp"].get_local_rank()
+    replica = pipeline.replica
 
     def loss_of(tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         share = pipeline.plan.share

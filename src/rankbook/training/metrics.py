@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from rankbook.models.loss import IGNORED
+
 
 def mean_loss(
     loss_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
@@ -13,13 +15,15 @@ def mean_loss(
     """The mean loss per token over all `batches`, in nats.
 
     loss_of: (tokens, targets) to the mean over that batch's tokens, a scalar. A batch counts by
-    its tokens, so a shorter last one counts for less. Raises ValueError without batches.
+    its targets that are not `IGNORED`, so a shorter last one counts for less. Raises ValueError
+    without batches.
     """
     total, tokens = 0.0, 0
     for inputs, targets in batches:
         # kept on the device until the end: asking for each value would make a GPU wait
-        total = total + loss_of(inputs, targets).double() * targets.numel()
-        tokens += targets.numel()
+        counted = int((targets != IGNORED).sum())
+        total = total + loss_of(inputs, targets).double() * counted
+        tokens += counted
     if not tokens:
         raise ValueError("there are no batches, so there is no mean loss; use a longer text")
     return float(total) / tokens

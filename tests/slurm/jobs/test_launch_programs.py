@@ -9,7 +9,7 @@ import pytest
 
 from rankbook.data.embedded import prose
 from rankbook.elastic import losses, read_events
-from rankbook.programs import elastic, pipe_ddp, speed, train_lm_trainer
+from rankbook.programs import elastic, pipe_ddp, speed, train_lm, train_lm_trainer
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
@@ -89,6 +89,34 @@ def test_pipe_ddp_trains_as_one_process(fixed, alone, folder, monkeypatch):
     assert said.count("test loss of the last model") == 1  # rank 0 only
     assert len(logged(folder / "pipe1.jsonl")) == 3
     assert logged(folder / "pipe2.jsonl") == pytest.approx(logged(folder / "pipe1.jsonl"), abs=1e-5)
+
+
+def test_train_lm_trains_as_one_process_and_goes_on_as_one(fixed, alone, folder, monkeypatch):
+    options = f"--batch 8 --window 60 --log-file {folder}/mesh.jsonl --mesh"
+    said = fixed("train_lm", f"{options} tp=2 --steps 3")
+    group = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_ADDR": "127.0.0.1"}
+    for name, value in {**group, "MASTER_PORT": 0}.items():
+        monkeypatch.setenv(name, str(value))
+    alone(train_lm, f"{options} dp=1 --steps 4 --resume")
+    two = logged(folder / "mesh.jsonl")
+    alone(train_lm, f"{options} dp=1 --steps 4".replace("mesh.", "one."))
+    assert said.count("step 3: loss") == 1 and len(two) == 4  # rank 0 only
+    assert two == pytest.approx(logged(folder / "one.jsonl"), abs=1e-5)
+
+
+def test_train_lm_meets_now_and_then_and_goes_on_between_two_meetings(fixed, folder):
+    """Five steps: three alone, a meeting, two alone; then the sixth, after which they meet."""
+    options = f"--batch 8 --window 60 --sync diloco:3 --log-file {folder}/sync"
+    said = fixed("train_lm", f"{options}.jsonl --steps 5")
+    assert (
+        said.count("mesh dp=2, replicas meet after 3 steps alone (DiLoCo), from step 0 to 5") == 1
+    )
+    fixed("train_lm", f"{options}.jsonl --steps 7 --resume")
+    fixed("train_lm", f"{options}_one.jsonl --steps 7")
+    found = logged(folder / "sync.jsonl")
+    assert found == logged(folder / "sync_one.jsonl") and len(found) == 7
+    sent = [record["sent"] for record in records(folder / "sync.jsonl") if "sent" in record]
+    assert sent == [0, 0, sent[2], sent[2], sent[2], 2 * sent[2], 2 * sent[2]] and sent[2] > 0
 
 
 def test_train_lm_trainer_trains_as_one_process(fixed, alone, folder):

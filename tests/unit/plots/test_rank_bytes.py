@@ -26,6 +26,15 @@ def test_the_fullest_moment_of_each_step_is_marked():
         plots.step_memory({})
 
 
+def test_parts_have_a_color_under_the_names_of_the_formula_too():
+    moments = [{"parameters": MIB, "optimizer": 2 * MIB, "logits": m * MIB} for m in (0, 5, 1)]
+    given = SimpleNamespace(moments=moments, begins={"forward": 0, "backward": 1, "update": 2})
+    figure = plots.step_memory({"alone": given})
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["parameters", "optimizer state", "logits"]
+    assert figure.axes[0].texts[0].get_text() == "8.0 MiB"
+
+
 @pytest.mark.given("1e-09", "1e-08", "1e-07")
 def test_the_map_names_what_it_shows():
     rows = [

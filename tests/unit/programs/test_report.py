@@ -48,3 +48,10 @@ def test_a_log_is_appended_to(tmp_path):
         {"step": 2},
     ]
     Log(None).write(step=1)
+
+
+def test_a_run_that_diverges_leaves_a_log_that_can_be_read(tmp_path):
+    path = tmp_path / "log.jsonl"
+    Log(path).write(step=1, loss=float("nan"), norm=float("inf"), lr=1e30)
+    read = json.loads(path.read_text(), parse_constant=lambda name: f"not JSON: {name}")
+    assert read == {"step": 1, "loss": None, "norm": None, "lr": 1e30}

@@ -25,7 +25,8 @@ def test_a_run_is_begun_and_gone_on_with(tmp_path):
         (OPTIONS, False, "holds a run; go on with it by --resume, or name another folder"),
         (OPTIONS | {"lr": 1.0}, True, r"--lr is 1\.0, but the run in .* has 0\.5; give the same"),
         (OPTIONS | {"warm_up": 2}, True, "--warm-up is 2, but"),
-        (OPTIONS | {"new": 1}, True, "--new is 1, but the run in .* has None"),
+        (OPTIONS | {"new": 1}, True, "--new is 1, but the run in .* has none; give the same"),
+        (OPTIONS | {"lr": None}, True, r"--lr is not given, but the run in .* has 0\.5; give"),
     ],
 )
 def test_what_would_mix_two_runs_is_refused(tmp_path, options, resume, sentence):

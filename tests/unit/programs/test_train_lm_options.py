@@ -1,67 +1,143 @@
-"""Wrong options are one sentence; a batch is shared by all ranks."""
+"""Every mesh that cannot be is one sentence, said before any rank waits for another."""
 
-import sys
+from pathlib import Path
 
 import pytest
 
-from rankbook.programs.train_lm_trainer.model import load
-from rankbook.programs.train_lm_trainer.options import deciding, read
-from rankbook.programs.train_lm_trainer.run import check_same
-
-FILE = "--train-file a.txt"
+from rankbook.mesh import Layout
+from rankbook.programs.pipe_ddp import options as pipe_ddp
+from rankbook.programs.resuming import check_same
+from rankbook.programs.train_lm.options import parser, read
+from rankbook.programs.train_lm.training import deciding
 
 
 @pytest.mark.parametrize(
-    ("line", "world_size", "share"),
-    [("", 1, 16), ("", 4, 4), ("--batch 24 --accumulate 3", 2, 4), ("--batch 3", 3, 1)],
+    ("line", "ranks", "layout", "pipeline"),
+    [
+        # pipeline: schedule, stages, microbatches
+        ("", 1, Layout(), ("1f1b", 1, 1)),
+        ("", 4, Layout(dp=4), ("1f1b", 1, 1)),
+        ("--mesh pp=2,dp=2,tp=2", 8, Layout(2, 2, 2), ("1f1b", 2, 4)),
+        ("--mesh tp=2,pp=2", 4, Layout(pp=2, tp=2), ("1f1b", 2, 4)),
+        ("--mesh dp=4 --shard fsdp", 4, Layout(dp=4, shard=4), ("1f1b", 1, 1)),
+        ("--mesh dp=4 --shard 2", 4, Layout(dp=4, shard=2), ("1f1b", 1, 1)),
+        ("--mesh dp=4 --shard none", 4, Layout(dp=4), ("1f1b", 1, 1)),
+        ("--shard fsdp", 2, Layout(dp=2, shard=2), ("1f1b", 1, 1)),
+        ("--mesh pp=2 --stages 8", 2, Layout(pp=2), ("interleaved1f1b", 8, 8)),
+        ("--mesh pp=2 --schedule zbv", 2, Layout(pp=2), ("zbv", 4, 4)),
+        ("--mesh pp=8,tp=4", 32, Layout(pp=8, tp=4), ("1f1b", 8, 8)),
+        ("--mesh dp=1 --stages 4", 1, Layout(), ("interleaved1f1b", 4, 4)),
+        ("--mesh dp=8,tp=2 --preset original", 16, Layout(dp=8, tp=2), ("1f1b", 1, 1)),
+        ("--mesh cp=4", 4, Layout(cp=4), ("1f1b", 1, 1)),
+        ("--mesh cp=2,pp=2 --shard fsdp", 4, Layout(pp=2, cp=2), ("1f1b", 2, 4)),
+    ],
 )
-def test_the_batch_is_that_of_all_ranks(line, world_size, share):
-    assert read(f"{FILE} {line}".split(), world_size).share == share
+def test_a_mesh_that_can_be(line, ranks, layout, pipeline):
+    options = read(line.split(), ranks)
+    assert options.layout == layout and layout.ranks == ranks
+    assert (options.schedule, options.stages, options.microbatches) == pipeline
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("", "--train-file FILE is missing"),
-        (f"{FILE} --batch 15", "--batch 15 cannot be shared by 2 ranks x --accumulate 1; use a"),
-        (f"{FILE} --batch 8 --accumulate 3", "2 ranks x --accumulate 3; use a multiple of 6"),
-        (f"{FILE} --length 1", "--length 1 leaves no token to predict"),
-        (f"{FILE} --read first --workers 2", "--read first with --workers 2 would lose samples"),
-        (f"{FILE} --resume", "--resume needs --checkpoint DIR"),
-        (f"{FILE} --read second", "argument --read: invalid choice: 'second'"),
-        (f"{FILE} --steps 0", "argument --steps: 0 is no whole number of 1 or more"),
-        (f"{FILE} --workers -1", "argument --workers: -1 is no whole number of 0 or more"),
-        (f"{FILE} --lr nan", "argument --lr: nan is no number above 0"),
-        (f"{FILE} --learning-rate 1", "unrecognized arguments: --learning-rate 1"),
-        ("--train a.txt", "unrecognized arguments: --train a.txt"),  # nothing is completed
+        ("--mesh pp=2,sp=2", "'sp=2' names no dimension of a mesh; there are pp (the stages of a"),
+        ("--mesh 2x2x2", "'2x2x2' names no dimension of a mesh"),
+        ("--mesh pp=2,dp=2,pp=2", "pp is given twice in 'pp=2,dp=2,pp=2'; give it once"),
+        ("--mesh tp=two", "tp=two is no whole number of 1 or more"),
+        ("--mesh dp=0", "dp=0 is no whole number of 1 or more"),
+        ("--mesh dp=-2", "dp=-2 is no whole number of 1 or more"),
+        ("--mesh dp=", "dp= is no whole number of 1 or more"),
+        (
+            "--mesh pp=2,dp=2",
+            "--mesh pp=2,dp=2 needs 4 ranks, and torchrun has started 8; start 4 (nodes x "
+            "--nproc-per-node), or use a mesh of 8",
+        ),
+        ("--mesh dp=1", "--mesh dp=1 needs 1 rank, and torchrun has started 8; start 1"),
+        ("--mesh tp=8", "tp=8 does not divide the model's heads, 4;"),
+        ("--mesh pp=4,tp=2 --window 35", "tp=2 does not divide sequences of 35 tokens"),
+        ("--mesh cp=8 --window 40", "sequences of 40 tokens are not cut into 2 x cp=8 equal parts"),
+        ("--mesh cp=4,tp=2 --window 24", "into 2 x cp=4 x tp=2 equal parts; use a multiple of 16"),
+        ("--mesh cp=8 --preset original", "cp=8 cuts the attention, whose weights cannot be dropp"),
+        ("--mesh pp=8 --stages 16", "16 stages cannot share 8 layers; use 8 stages or fewer"),
+        ("--mesh pp=4,dp=2 --stages 6", "the same number of stages on each rank, not 6 stages"),
+        ("--mesh dp=8 --batch 36", "a batch of 36 is not divisible by 8 replicas x 1 microbatches"),
+        ("--mesh dp=8 --shard 3", "groups of 3 that share one copy do not divide dp=8; use a"),
+        ("--mesh tp=4,dp=2 --shard 4", "groups of 4 that share one copy do not divide dp=2"),
+        ("--mesh dp=8 --shard zero3", "shard 'zero3' is unknown; use none, fsdp, or how many"),
+        ("--mesh pp=8 --schedule zbv", "16 stages cannot share 8 layers"),
+        ("--mesh pp=4,dp=2 --stages 8 --schedule gpipe", "gpipe runs one stage per rank, not 8"),
+        ("--mesh pp=4,dp=2 --microbatches 2", "1f1b needs at least as many microbatches as"),
+        ("--mesh pp=4,dp=2 --schedule zbv --compile", "--compile does not go with schedule zbv"),
+        ("--schedule pipedream", "argument --schedule: invalid choice: 'pipedream'"),
+        ("--steps 3 --epochs 1", "--steps and --epochs both say when to stop; use one of them"),
+        ("--resume", "--resume needs --checkpoint DIR, or the --log-file of the run to go on"),
+        ("--resume --no-checkpoint", "--no-checkpoint keeps nothing, and --resume needs what is"),
+        ("--no-checkpoint --checkpoint a", "--no-checkpoint keeps nothing, and --checkpoint"),
     ],
 )
-def test_wrong_options_are_one_sentence(line, sentence):
+def test_one_that_cannot_be_is_one_sentence(line, sentence):
     with pytest.raises(ValueError) as told:
-        read(line.split(), 2)
+        read(line.split(), 8)
     assert sentence in str(told.value) and "\n" not in str(told.value)
 
 
-def test_files_that_differ_between_nodes_are_refused_on_every_rank():
-    check_same([{"a.txt": 90, "b.txt": 5}] * 2)
-    with pytest.raises(ValueError, match=r"a\.txt has 90 bytes on rank 0 and 70 on rank 2; copy"):
-        check_same([{"a.txt": 90}, {"a.txt": 90}, {"a.txt": 70}])
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [
+        ("", None),
+        ("--log-file logs/run.jsonl", Path("logs/run")),
+        ("--log-file logs/run", Path("logs/run.run")),
+        ("--log-file run.jsonl --checkpoint kept", Path("kept")),
+        ("--log-file run.jsonl --no-checkpoint", None),
+        ("--log-file run.jsonl --resume", Path("run")),
+    ],
+)
+def test_where_the_state_is_kept(line, folder):
+    assert read(line.split(), 1).checkpoint == folder
 
 
-def test_the_place_of_a_text_does_not_decide_and_its_bytes_do():
-    def kept(line: str, size: int) -> dict:
-        options = read(line.split(), 1)
-        return deciding(options, {str(options.train_file): size})
-
-    here, moved = (kept(f"--train-file {place}/a.txt", 90) for place in ("here", "there"))
-    assert here == moved and here["train_file"] == "a.txt of 90 bytes"
-    assert kept("--train-file here/a.txt", 91) != here
-    assert kept("--train-file here/a.txt --log-every 1 --save-every 7", 90) == here
-    assert kept("--train-file here/a.txt --steps 7", 90) != here  # the rate falls to 0 by then
+def test_a_run_goes_on_on_another_mesh_with_its_own_options():
+    mine = deciding(read(["--lr", "0.5", "--mesh", "pp=2,tp=2", "--shard", "none"], 4))
+    check_same(
+        mine, deciding(read(["--lr", "0.5", "--mesh", "dp=4", "--shard", "fsdp"], 4)), Path("a")
+    )
+    with pytest.raises(ValueError, match=r"--lr is 0.5, but the run in a has 0.006; give"):
+        check_same(mine, deciding(read([], 1)), Path("a"))
 
 
-@pytest.mark.parametrize("package", ["numpy", "transformers"])
-def test_a_package_that_is_missing_is_said_with_its_cure(monkeypatch, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=f"Trainer needs the package {package}, .*pip install"):
-        load(read(FILE.split(), 1))
+def test_rounding_makes_no_long_steps_where_meshes_are_compared():
+    assert read([], 1).eps == 1e-5 and read(["--preset", "original"], 1).eps == 1e-8
+    assert read(["--eps", "1e-7"], 1).eps == 1e-7
+
+
+def test_nothing_is_evaluated_unless_asked_for_and_each_step_is_logged():
+    options = read([], 1)
+    assert options.evaluate_every is None and options.log_every == 1
+    assert read(["--evaluate-every", "5"], 1).evaluate_every == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks", "mesh"),
+    [
+        ("--stages 2 --replicas 2", 4, "--mesh pp=2,dp=2 --microbatches 4"),
+        ("--stages 4 --replicas 2 --schedule zbv", 4, "--mesh pp=2,dp=2 --stages 4 --schedule zbv"),
+        ("", 1, "--mesh dp=1 --stages 2"),
+        ("--stages 8 --preset original", 4, "--mesh pp=4 --stages 8 --preset original"),
+    ],
+)
+def test_pipe_ddp_says_the_same_in_its_own_words(line, ranks, mesh):
+    own = pipe_ddp.read(line.split())
+    theirs = pipe_ddp.as_mesh(own, pipe_ddp.make_plan(own, ranks))
+    defaults = "--batch 40 --window 35 --evaluate-every 50 --log-every 10 --eps 1e-8"
+    assert theirs == read([*mesh.split(), *defaults.split()], ranks)
+
+
+def test_what_pipe_ddp_takes_train_lm_takes():
+    def names(p):
+        return {action.option_strings[-1] for action in p._actions}
+
+    assert names(pipe_ddp.parser()) - names(parser()) == {"--replicas"}
+    own = {"--mesh", "--shard", "--no-checkpoint", "--sync", "--outer-lr", "--outer-momentum"}
+    own |= {"--experts", "--top-k", "--capacity", "--balance"}
+    assert names(parser()) - names(pipe_ddp.parser()) == own

@@ -1,11 +1,8 @@
 """Which strategy fits: formulas by hand, and what the chart on page 38 is drawn from."""
 
 import pytest
-import torch
-from torch import nn
 
 from rankbook.speed.strategies.cheapest import WAYS, cheapest
-from rankbook.speed.strategies.ledger import Ledger
 from rankbook.speed.strategies.memory import Bytes
 from rankbook.speed.strategies.peak import PEAKS, Shape, peak
 from rankbook.speed.strategies.watch import ring, watch
@@ -59,24 +56,6 @@ def test_ways_are_in_the_order_of_what_they_cost():
 def test_a_ring_by_hand():
     messages = [("allreduce_", 100), ("_allgather_base_", 40), ("barrier", 8), ("broadcast_", 7)]
     assert ring(messages, 4) == {"allreduce": 150.0, "allgather": 30.0, "broadcast": 7}
-
-
-def test_the_ledger_follows_a_storage_to_its_end():
-    with Ledger() as ledger:
-        x = torch.zeros(10)
-        y = x.view(2, 5) + 1  # 40 bytes more; a view is none
-        del x
-        y.untyped_storage().resize_(0)
-        torch.zeros(1)
-    totals = [sum(line.values()) for line in ledger.timeline()]
-    assert max(totals) == 80 and totals[-1] == 4
-
-
-def test_the_ledger_does_not_count_other_devices():
-    with Ledger("cuda") as ledger:
-        nn.Linear(3, 3)
-        torch.zeros(3, device="meta")
-    assert not ledger.entries
 
 
 def test_watch_wants_a_step_to_warm_up():

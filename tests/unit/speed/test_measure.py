@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from rankbook.memory.resident import PeakMemory
 from rankbook.speed import measure
 from rankbook.speed.batches import make_batch
 from rankbook.speed.loop import Training
-from rankbook.speed.measure import PeakMemory, matmul_peak, share_of_peak, state_bytes, step_flop
+from rankbook.speed.measure import matmul_peak, share_of_peak, state_bytes, step_flop
 from rankbook.speed.recipes import recipe
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import size

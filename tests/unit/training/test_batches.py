@@ -7,6 +7,7 @@ from rankbook.training import (
     batchify,
     count_batches,
     get_batch,
+    padded,
     steps_of_epoch,
     training_batch,
     windows,
@@ -56,3 +57,14 @@ def test_training_takes_whole_windows_again_and_again():
     assert training_batch(source, 0, 12)[1].shape == (2, 12)
     with pytest.raises(ValueError, match="rows of 13 tokens have no window of 13"):
         training_batch(source, 0, 13)
+
+
+def test_shorter_windows_are_made_as_long_by_what_counts_nowhere():
+    source = batchify(ALPHABET, 2)  # 13 columns: windows of 5, 5 and 2
+    found, plain = list(padded(windows(source, 5), 5)), list(windows(source, 5))
+    assert [tuple(ids.shape) for batch in found for ids in batch] == [(2, 5)] * 6
+    for (tokens, targets), (own, following) in zip(found, plain, strict=True):
+        length = own.shape[1]
+        assert torch.equal(tokens[:, :length], own) and not tokens[:, length:].any()
+        assert torch.equal(targets[:, :length], following)
+        assert (targets[:, length:] == -100).all()

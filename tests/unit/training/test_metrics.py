@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from rankbook.models import token_loss
-from rankbook.training import batchify, mean_loss, perplexity, unigram_loss, windows
+from rankbook.training import batchify, mean_loss, padded, perplexity, unigram_loss, windows
 
 
 def test_mean_loss_weighs_every_token_alike():
@@ -22,6 +22,8 @@ def test_mean_loss_weighs_every_token_alike():
     # 13 columns to predict, in windows of 5, 5 and 3
     expected = F.cross_entropy(logits[source[:, :-1].flatten()], source[:, 1:].flatten()).item()
     assert mean_loss(loss_of, windows(source, 5)) == pytest.approx(expected, rel=1e-6)
+    long = padded(windows(source, 5), 5)
+    assert mean_loss(loss_of, long) == pytest.approx(expected, rel=1e-6)
     unweighted = [loss_of(*batch).item() for batch in windows(source, 5)]
     assert abs(sum(unweighted) / 3 - expected) > 1e-3  # or the test could not fail
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from rankbook.memory.hiding import unseen
+from rankbook.memory.ledger import REST, Ledger
 from rankbook.speed.batches import Batch
-from rankbook.speed.strategies.ledger import REST, Ledger
 from rankbook.speed.strategies.memory import PARTS, Bytes
 from rankbook.speed.strategies.strategy import Strategy
 
@@ -54,7 +55,7 @@ def watch(
     """
     if len(batches) < 2:
         raise ValueError("watch needs two batches or more: the first step is not like the others")
-    with Ledger(device) as ledger:
+    with unseen(), Ledger(device) as ledger:
         trained = make()
         for batch in batches[:-1]:
             trained.step(batch)

@@ -40,6 +40,7 @@ class Ledger(TorchDispatchMode):
         super().__init__()
         self.device, self.clock = torch.device(device).type, 0
         self.entries: list[Entry] = []
+        self.rest = REST  # what a storage is of at its birth
         self.messages: list[tuple[int, str, int]] = []  # when, which collective, bytes
         self._live: dict[int, Entry] = {}
         self._watchers: dict[int, weakref.ref] = {}
@@ -120,7 +121,9 @@ class Ledger(TorchDispatchMode):
             return None
         key = storage._cdata
         if key not in self._live:
-            entry = self._live[key] = Entry([(self.clock, storage.nbytes())])
+            if not _has_memory(storage):
+                return None
+            entry = self._live[key] = Entry([(self.clock, storage.nbytes())], self.rest)
             self.entries.append(entry)
             self._watchers[key] = weakref.ref(storage, lambda _: self._gone(key))
         return self._live[key]
@@ -145,6 +148,15 @@ class Ledger(TorchDispatchMode):
             self.tag("buffers", args[:2])
         elif name.startswith("aten.copy_") and len(touched) > 1:
             self._copies.append((touched[0], touched[1]))
+
+
+def _has_memory(storage: UntypedStorage) -> bool:
+    """False for those of fake tensors, which DTensor learns shapes from, and of mere wrappers."""
+    try:
+        storage.data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def plain(values: Iterable[Any]) -> Iterator[Tensor]:

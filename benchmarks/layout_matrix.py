@@ -1,0 +1,84 @@
+"""Record what every way of putting pipeline, data and tensor parallelism together does, by layout.
+
+python -m benchmarks.layout_matrix
+python -m benchmarks.layout_matrix --layout pp=2,dp=2,tp=2
+
+Writes book/results/layout_matrix-cpu-8.json; with --layout, the rows of these layouts in it. No
+times are measured: the machine may be busy.
+"""
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import textwrap
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from benchmarks.record import RESULTS
+from rankbook.core.results import Result, machine
+from rankbook.mesh import LAYOUT_WAYS, try_layout
+
+LAYOUTS = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
+RANKS = 8
+FILE = RESULTS / "layout_matrix-cpu-8.json"
+WHAT = (
+    "Clipped gradients and their norm on eight ranks, by layout and by the way in which it is put "
+    "together, beside one process's: the relative error in each of two training steps. Both steps "
+    "begin with the one process's parameters"
+)
+
+
+def main(arguments: list[str] | None = None) -> Path:
+    """Try all, or the layouts that are named, and write the result."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.layout_matrix", description=__doc__)
+    parser.add_argument("--layout", nargs="+", default=LAYOUTS, choices=LAYOUTS)
+    asked = parser.parse_args(arguments).layout
+    rows = [row for row in _recorded() if row["layout"] not in asked] + _tried(list(asked))
+    order = [(layout, way) for way in LAYOUT_WAYS for layout in LAYOUTS]
+    rows.sort(key=lambda row: order.index((row["layout"], row["way"])))
+    result = Result(
+        WHAT,
+        rows,
+        command="python -m benchmarks.layout_matrix",
+        libraries={"torch": torch.__version__},
+        where=machine(torch.device("cpu")),
+        python=platform.python_version(),
+        more={"kind": "CPU"},
+    )
+    return result.write(FILE)
+
+
+def _recorded() -> list[dict]:
+    return json.loads(FILE.read_text("utf-8"))["rows"] if FILE.exists() else []
+
+
+def _tried(layouts: list[str]) -> list[dict]:
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch reads it when it is imported
+    mp.set_forkserver_preload(["rankbook.mesh.trials"])
+    with tempfile.TemporaryDirectory() as folder:
+        mp.start_processes(_rank, (folder, layouts), RANKS, start_method="forkserver")
+        return json.loads(Path(folder, "rows.json").read_text("utf-8"))
+
+
+def _rank(rank: int, folder: str, layouts: list[str]) -> None:
+    torch.set_num_threads(1)
+    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
+    dist.init_process_group("gloo", **where)
+    found = [vars(try_layout(layout, way)) for layout in layouts for way in LAYOUT_WAYS]
+    for row in found:
+        row["message"] = textwrap.shorten(row["message"], 120, placeholder=" ...")
+        for key in ("errors", "norms"):
+            row[key] = [float(f"{error:.3g}") for error in row[key]]
+    if rank == 0:
+        Path(folder, "rows.json").write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()  # a group that is left while others still connect breaks theirs
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    print(main().name)

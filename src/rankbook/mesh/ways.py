@@ -1,0 +1,196 @@
+"""Ways to put pipeline, data and tensor parallelism together: right ones, and ones that are met.
+
+Each is one object, in `KNOWN`, that differs from the right step in what its name says. What comes
+out of them on which layout, `rankbook.mesh.try_layout` finds out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.nn.parallel import DistributedDataParallel
+
+from rankbook.mesh.building import Part, shard
+from rankbook.mesh.clipping import clip_grad_norm, summed
+from rankbook.mesh.layout import Layout
+from rankbook.mesh.tensor import tensor_parallel
+from rankbook.models.transformer import TransformerLM
+from rankbook.parallel.replicas import average_gradients, here
+
+MAX_NORM = 0.1  # well below the norm of the trials' gradients: clipping always scales
+
+
+def cut(stage: TransformerLM, mesh: DeviceMesh) -> None:
+    """Cut `stage` among the ranks of `mesh["tp"]`, in place."""
+    if mesh["tp"].size() > 1:
+        tensor_parallel(stage, mesh["tp"])
+
+
+def wrap(stage: TransformerLM, layout: Layout, mesh: DeviceMesh) -> nn.Module:
+    """`stage`, shared among the replicas that share one copy; what the pipeline is to hold."""
+    if layout.shard > 1:
+        shard(stage, layout.sharing(mesh), each_layer=True)
+    return stage
+
+
+def share(ids: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
+    """The rows of the whole batch `ids` that this rank's replica works on."""
+    return ids.chunk(mesh["dp"].size())[mesh["dp"].get_local_rank()]
+
+
+def average(part: Part) -> None:
+    """What is left to do with the gradients after the backward passes."""
+    parameters = [p for p in part.parameters() if p.grad is not None]
+    for parameter in parameters:
+        summed(parameter)
+    for dimension in ("dp", "cp"):
+        if dimension in part.layout.sizes and not (dimension == "dp" and part.layout.shard > 1):
+            average_gradients(parameters, part.mesh[dimension].get_group())
+
+
+def clip(part: Part) -> torch.Tensor:
+    """Clip by the norm of the whole model, and return it."""
+    return clip_grad_norm(part.parameters(), MAX_NORM, part.mesh)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way: what it does where others do the functions above. `shared`: of how many replicas
+    one copy is shared, by their number."""
+
+    name: str
+    shared: Callable[[int], int] = lambda dp: 1
+    cut: Callable[[TransformerLM, DeviceMesh], None] = cut
+    wrap: Callable[[TransformerLM, Layout, DeviceMesh], nn.Module] = wrap
+    share: Callable[[torch.Tensor, DeviceMesh], torch.Tensor] = share
+    average: Callable[[Part], None] = average
+    clip: Callable[[Part], torch.Tensor] = clip
+
+    def layout(self, layout: Layout) -> Layout:
+        """`layout`, its replicas sharing as they do here. Raises ValueError if they cannot."""
+        shard = self.shared(layout.dp)
+        if shard < 1:
+            raise ValueError(f"{self.name} takes 4 replicas or more, not dp={layout.dp}")
+        return replace(layout, shard=shard)
+
+
+def _all(dp: int) -> int:
+    return dp
+
+
+def _pairs(dp: int) -> int:
+    return 2 if dp >= 4 else 0
+
+
+def _wrap_first(stage: TransformerLM, mesh: DeviceMesh) -> None:
+    fully_shard(stage, mesh=mesh["dp"])
+    cut(stage, mesh)
+
+
+def _over_stage(stage: TransformerLM, layout: Layout, mesh: DeviceMesh) -> nn.Module:
+    fully_shard(stage, mesh=mesh["dp", "tp"])
+    return stage
+
+
+def _ddp(stage: TransformerLM, layout: Layout, mesh: DeviceMesh) -> nn.Module:
+    # one that raises is kept by its traceback; what it holds is ended with the groups
+    return DistributedDataParallel(stage, process_group=mesh["dp"].get_group())
+
+
+def _leave(part: Part) -> None:
+    return None
+
+
+def _by_rank(ids: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
+    return ids.chunk(mesh.size())[dist.get_rank()]
+
+
+def _average_stage(part: Part) -> None:
+    average(part)
+    average_gradients(part.parameters(), part.mesh["tp"].get_group())
+
+
+def _divide_by_world(part: Part) -> None:
+    average(part)
+    for parameter in part.parameters():
+        here(summed(parameter)).div_(part.mesh.size() / part.mesh["dp"].size())
+
+
+def _torch_clip(part: Part) -> torch.Tensor:
+    norm = nn.utils.clip_grad_norm_(part.parameters(), MAX_NORM)
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+def _clip_pieces(part: Part) -> torch.Tensor:
+    pieces = [here(summed(p)) for p in part.parameters()]
+    norm = torch.stack([piece.square().sum() for piece in pieces]).sum()
+    dist.all_reduce(norm)
+    norm.sqrt_()
+    for piece in pieces:
+        piece.mul_((MAX_NORM / norm).clamp(max=1.0))
+    return norm
+
+
+def _cut_without_norms(stage: TransformerLM, mesh: DeviceMesh) -> None:
+    """Tensor parallelism as first published: the stream is whole on every rank, norms are plain."""
+    if mesh["tp"].size() == 1:
+        return
+    styles: dict[str, ParallelStyle] = {n: ColwiseParallel() for n in ("q", "k", "v", "up")}
+    styles |= {name: RowwiseParallel() for name in ("out", "down")}
+    for layer in stage.layers.values():
+        parallelize_module(layer, mesh["tp"], styles, src_data_rank=None)
+    ends: dict[str, ParallelStyle] = {}
+    if stage.embedding is not None:
+        ends["embedding"] = RowwiseParallel(input_layouts=Replicate())
+    if stage.head is not None:
+        ends["head"] = ColwiseParallel()
+    parallelize_module(stage, mesh["tp"], ends, src_data_rank=None)
+
+
+def _positions_from_0(stage: TransformerLM, mesh: DeviceMesh) -> None:
+    """As `cut`; but each rank adds to its part of the sequences the positions from 0 on."""
+    positions, stage.positions = stage.positions, None
+    cut(stage, mesh)
+    stage.positions = positions
+
+
+KNOWN = {
+    way.name: way
+    for way in (
+        Way("all_reduce"),
+        Way("FSDP2", _all),
+        Way("HSDP", _pairs),
+        Way("norms not cut", cut=_cut_without_norms),
+        Way("DDP", wrap=_ddp, average=_leave),
+        Way("FSDP2, then tp", cut=_wrap_first, average=_leave),
+        Way("FSDP2 over dp x tp", _all, wrap=_over_stage),
+        Way("batch by rank", share=_by_rank),
+        Way("positions from 0", cut=_positions_from_0),
+        Way("average over tp", average=_average_stage),
+        Way("divide by world", average=_divide_by_world),
+        Way("torch's clipping", clip=_torch_clip),
+        Way("torch's, norms not cut", cut=_cut_without_norms, clip=_torch_clip),
+        Way("torch's, that + FSDP2", _all, cut=_cut_without_norms, clip=_torch_clip),
+        Way("sum of pieces", clip=_clip_pieces),
+        Way("sum of pieces, FSDP2", _all, clip=_clip_pieces),
+    )
+}
+LAYOUT_WAYS = tuple(KNOWN)
+
+
+def find_way(name: str) -> Way:
+    """The way called `name`, one of `LAYOUT_WAYS`. Raises ValueError for another."""
+    if name not in KNOWN:
+        raise ValueError(f"way {name!r} is unknown; use {', '.join(LAYOUT_WAYS)}")
+    return KNOWN[name]

@@ -1,0 +1,23 @@
+"""From a model and machines to a layout: what fits, how long a step takes, why the others lose.
+
+::
+
+    machines = Machines(find_card("h200"), gpus=64)
+    plans = best_plans(shape_from_params(70e9), machines, batch_tokens=4e6)
+    plans.best[0].setup, plans.best[0].time.lines()
+"""
+
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
+
+if TYPE_CHECKING:
+    from rankbook.plan.configs import model_from_config, shape_from_config
+    from rankbook.plan.machines import Assumptions, Card, Machines, cards, find_card, make_card
+    from rankbook.plan.model import Model
+    from rankbook.plan.reasons import why_it_lost
+    from rankbook.plan.search import Plan, Plans, best_plans
+    from rankbook.plan.shapes import shape_from_params
+    from rankbook.plan.step import idle_share, step_time
+
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -1,0 +1,85 @@
+"""The options of a model with experts: how many, how many of them a token goes through, balance."""
+
+from typing import TYPE_CHECKING, Any
+
+from rankbook.mesh import Layout
+from rankbook.programs.options import Parser, positive, rate
+
+if TYPE_CHECKING:
+    from rankbook.programs.train_lm.options import Options
+
+EXPERTS, TOP_K = 8, 2  # where --mesh has ep and nothing else is said
+BALANCE = ("none", "loss", "bias")
+WEIGHT = 1e-2  # of the balance loss, as in https://arxiv.org/abs/2101.03961
+# of the biases' steps: https://arxiv.org/abs/2408.15664 takes 1e-3, for many thousands of them, and
+# in the first hundred that hardly changes who is chosen
+RATE = 1e-2
+# a run that goes on must have them as they were
+DECIDING = ("experts", "top_k", "capacity", "balance")
+
+
+def add_mixture(p: Parser) -> None:
+    """What the command line may say of experts."""
+    add = p.add_argument
+    ep = f"of each layer, in place of its perceptron ({EXPERTS} if --mesh has ep, otherwise none)"
+    add("--experts", type=positive, metavar="N", help=ep)
+    add("--top-k", type=positive, metavar="N", help=f"experts that a token goes through ({TOP_K})")
+    capacity = (
+        "of an expert, in equal shares of a row's tokens, 1.25 for example: choices beyond it are "
+        "dropped (nothing is)"
+    )
+    add("--capacity", type=rate, metavar="FACTOR", help=capacity)
+    add("--balance", choices=BALANCE, help="what keeps experts equally busy (bias)")
+
+
+def mixture(parsed: Any, layout: Layout) -> dict[str, Any]:
+    """The options of `DECIDING`, completed. Raises ValueError where there are no experts."""
+    words = (word.partition("=")[0].strip() for word in (parsed.mesh or "").split(","))
+    experts = parsed.experts or (EXPERTS if "ep" in words else 0)
+    if not experts:
+        for name in DECIDING[1:]:
+            if getattr(parsed, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise ValueError(
+                    f"{option} is of experts, and this model has none; add --experts {EXPERTS}, "
+                    f"or leave out {option}"
+                )
+        return {"experts": 0}
+    return {
+        "experts": experts,
+        "top_k": parsed.top_k or min(TOP_K, experts),
+        "capacity": parsed.capacity,
+        "balance": parsed.balance or "bias",
+    }
+
+
+def in_config(options: "Options") -> dict[str, Any]:
+    """What a `TransformerConfig` says of experts."""
+    if not options.experts:
+        return {}
+    return {
+        "experts": options.experts,
+        "top_k": options.top_k,
+        "capacity": options.capacity,
+        "balance_weight": WEIGHT * (options.balance == "loss"),
+        "bias_rate": RATE * (options.balance == "bias"),
+    }
+
+
+def check_mixture(options: "Options") -> None:
+    """Raise ValueError for what cannot be trained with experts."""
+    if options.experts and options.compile:
+        raise ValueError(
+            "--compile does not go with experts: how many tokens each gets is known only when it "
+            "gets them; leave out --compile"
+        )
+    if options.balance == "loss" and (options.microbatches or 1) > 1:
+        raise ValueError(
+            "--balance loss counts the tokens of the whole batch, and a layer sees one microbatch "
+            f"after the other, of {options.microbatches}; use --balance bias or none"
+        )
+
+
+def deciding_mixture(options: "Options") -> dict[str, Any]:
+    """The options that a run has to keep when it goes on; None without experts."""
+    return {name: getattr(options, name) or None for name in DECIDING}

@@ -1,0 +1,123 @@
+"""The options of train_lm: read, completed and checked before any rank talks to another."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankbook.mesh import Layout
+from rankbook.models import preset
+from rankbook.parallel import PipelinePlan, find_schedule
+from rankbook.programs.options import Parser, positive, rate, share, typed
+from rankbook.programs.train_lm import syncing
+from rankbook.programs.train_lm.mixture import add_mixture, check_mixture, in_config, mixture
+from rankbook.programs.train_lm.training import (
+    Training,
+    check_compile,
+    left_open,
+    training_parser,
+)
+
+
+@dataclass(frozen=True)
+class Options(Training):
+    """What to train, on which mesh, and what to keep of it; checked.
+
+    layout: the mesh of ranks. stages: of the pipeline, a multiple of `layout.pp`. The schedule and
+    the number of microbatches are worked out. sync: when replicas meet, with the outer step's
+    learning rate and momentum if it is DiLoCo's. experts: of a layer, 0 for none (and the rest is
+    None then). capacity: None if no token is dropped. balance: one of `mixture.BALANCE`.
+    """
+
+    layout: Layout
+    stages: int
+    sync: str = "every"
+    outer_lr: float | None = None
+    outer_momentum: float | None = None
+    experts: int = 0
+    top_k: int | None = None
+    capacity: float | None = None
+    balance: str | None = None
+
+
+def parser() -> Parser:
+    """What the command line may say."""
+    p = training_parser(
+        "train_lm",
+        "Train a Transformer on WikiText-2 on any mesh of ranks. With --log-file run.jsonl and no "
+        "--checkpoint, the state is kept in the folder run, where --resume finds it.",
+        batch=32, window=32, log_every=1, evaluate=None,
+    )  # fmt: skip
+    add = p.add_argument
+    mesh = "pp=2,dp=2,tp=2: stages, replicas, parts of a layer; cp: parts of a sequence; ep: "
+    mesh += "replicas with experts of their own; 1 each if left out (all in dp)"
+    add("--mesh", metavar="SIZES", help=mesh)
+    shard = "fsdp: the replicas share one copy of the states; a number: so many of them do (none)"
+    add("--shard", default="none", metavar="none|fsdp|N", help=shard)
+    add("--stages", type=positive, help="of the pipeline, with several a process (as many as pp)")
+    syncing.add_sync(add, rate, share)
+    add_mixture(p)
+    add("--no-checkpoint", action="store_true", help="keep no state, also with --log-file")
+    return p
+
+
+def read(arguments: list[str], world_size: int) -> Options:
+    """The options for `world_size` ranks, completed.
+
+    Raises ValueError, in one sentence, for what cannot be meant, or cannot be.
+    """
+    parsed = parser().parse_args(arguments)
+    layout = Layout.parse(parsed.mesh or f"dp={world_size}", parsed.shard)
+    if layout.ranks != world_size:
+        needs = f"{layout.ranks} rank{'s' * (layout.ranks > 1)}"
+        raise ValueError(
+            f"--mesh {layout} needs {needs}, and torchrun has started {world_size}; start "
+            f"{layout.ranks} (nodes x --nproc-per-node), or use a mesh of {world_size}"
+        )
+    made = {"layout": layout, "checkpoint": kept_in(parsed)}
+    made |= left_open(parsed) | syncing.left_open(parsed) | mixture(parsed, layout)
+    plan = make_plan(parsed, layout)
+    made |= {n: getattr(plan, n) for n in ("schedule", "microbatches", "stages")}
+    options = typed(Options, parsed, **made)
+    check(options, plan)
+    return options
+
+
+def kept_in(parsed: Any) -> Path | None:
+    """The folder of the states: as named, or beside the log file and called like it.
+
+    Raises ValueError where there is to be none, and one is needed.
+    """
+    if parsed.no_checkpoint:
+        if parsed.checkpoint or parsed.resume:
+            other = "--checkpoint" if parsed.checkpoint else "--resume"
+            raise ValueError(f"--no-checkpoint keeps nothing, and {other} needs what is kept")
+        return None
+    log = parsed.log_file
+    if parsed.checkpoint or log is None:
+        if parsed.resume and not parsed.checkpoint:
+            raise ValueError(
+                "--resume needs --checkpoint DIR, or the --log-file of the run to go on with"
+            )
+        return parsed.checkpoint
+    return log.with_suffix("") if log.suffix else log.with_name(f"{log.name}.run")
+
+
+def make_plan(parsed: Any, layout: Layout) -> PipelinePlan:
+    """The pipeline's plan, with what is left open chosen. Raises ValueError."""
+    several = parsed.stages is not None and parsed.stages != layout.pp
+    schedule = parsed.schedule or ("interleaved1f1b" if several else "1f1b")
+    stages = parsed.stages or find_schedule(schedule).stages_per_rank * layout.pp
+    microbatches = parsed.microbatches or (1 if stages == 1 else max(4, stages))
+    return PipelinePlan(schedule, layout.pp, microbatches, layout.replicas, stages)
+
+
+def check(options: Options, plan: PipelinePlan) -> None:
+    """Raise ValueError where the mesh suits neither the model, nor the batch, nor the window."""
+    config = preset(options.preset, vocab_size=1, **in_config(options))
+    plan.check_model(config)
+    options.layout.check_model(config)
+    plan.check_batch(options.batch)
+    options.layout.check_window(options.window)
+    check_compile(options.compile, plan.schedule)
+    check_mixture(options)
+    syncing.check(options)

@@ -1,0 +1,142 @@
+"""Replicas that train alone and meet now and then: ``--sync`` of train_lm."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.optim import SGD, Optimizer
+
+from rankbook.checkpoint import Agreed, capture_replicas, load_replicas
+from rankbook.checkpoint.pipeline import PipelineSaved
+from rankbook.mesh.building import Part
+from rankbook.sync import DiLoCo, LocalSGD
+
+if TYPE_CHECKING:
+    from rankbook.programs.train_lm.options import Options
+
+EVERY = "every"  # step: data parallelism
+OUTER = {"outer_lr": 0.7, "outer_momentum": 0.9}  # https://arxiv.org/abs/2311.08105
+
+
+def add_sync(add: Any, rate: Any, share: Any) -> None:
+    """The options, given to `add`, a parser's ``add_argument``; rate, share: kinds of numbers."""
+    how = "when replicas meet: every step; local:H or diloco:H, after H steps alone (every)"
+    add("--sync", default=EVERY, metavar="every|local:H|diloco:H", help=how)
+    add("--outer-lr", type=rate, help="of DiLoCo's outer steps (0.7)")
+    add("--outer-momentum", type=share, help="Nesterov's, of DiLoCo's outer steps (0.9)")
+
+
+def left_open(parsed: Any) -> dict[str, float]:
+    """What DiLoCo is given where the command line does not say it.
+
+    Raises ValueError for words that say no way to meet, or an outer step where there is none.
+    """
+    way = parse(parsed.sync)
+    given = [name for name in OUTER if getattr(parsed, name) is not None]
+    if way is None or way[0] == "local":
+        if given:
+            option = f"--{given[0].replace('_', '-')}"
+            raise ValueError(
+                f"{option} is of DiLoCo's outer step, and --sync {parsed.sync} has none; use "
+                f"--sync diloco:H, or leave out {option}"
+            )
+        return {}
+    return {name: value for name, value in OUTER.items() if name not in given}
+
+
+def parse(text: str) -> tuple[str, int] | None:
+    """("diloco", 100) for "diloco:100"; None for every step. Raises ValueError."""
+    if text == EVERY:
+        return None
+    found = re.fullmatch(r"(local|diloco):([1-9]\d*)", text)
+    if not found:
+        raise ValueError(
+            f"--sync {text} is no way to meet; use every, local:H or diloco:H, where H is how many "
+            "steps replicas take alone"
+        )
+    return found[1], int(found[2])
+
+
+def check(options: "Options") -> None:
+    """Raise ValueError where replicas cannot train alone."""
+    if options.sync == EVERY:
+        return
+    alone = f"--sync {options.sync} lets each replica train alone"
+    if options.layout.shard > 1:
+        raise ValueError(
+            f"{alone}, and --shard has them share one copy of the parameters; leave out one of both"
+        )
+    if options.layout.ep > 1 or getattr(options, "experts", None):
+        raise ValueError(
+            f"{alone}, and experts are balanced over all ranks in every step; use a model without "
+            "experts, or --sync every"
+        )
+
+
+def deciding(options: "Options") -> dict[str, Any]:
+    """The options that a run has to keep when it goes on."""
+    return {name: getattr(options, name) for name in ("sync", *OUTER)}
+
+
+def begin(options: "Options", part: Part) -> DiLoCo | None:
+    """Let the replicas of `part` train alone, as the options say; None if they meet every step."""
+    way = parse(options.sync)
+    if way is None:
+        return None
+    how, every = way
+    part.alone = True
+    group = part.mesh["dp"].get_group()
+    if how == "local":
+        return LocalSGD(part.parameters(), every, group)
+    rate, momentum = options.outer_lr or OUTER["outer_lr"], options.outer_momentum or 0.0
+    nesterov = bool(momentum)  # SGD refuses the one without the other
+    outer = partial(SGD, lr=rate, momentum=momentum, nesterov=nesterov)
+    return DiLoCo(part.parameters(), every, outer, group)
+
+
+@contextmanager
+def together(part: Part, sync: DiLoCo | None) -> Iterator[None]:
+    """Within it `part` is the model that all replicas agreed on, and losses are of all of them."""
+    if sync is None:
+        yield
+        return
+    part.alone = False
+    try:
+        with sync.agreed():
+            yield
+    finally:
+        part.alone = True
+
+
+def mean_over_replicas(part: Part, numbers: list[list[float]]) -> list[list[float]]:
+    """The means of `numbers`, as many on all replicas; on all ranks. Nothing goes for none."""
+    if not numbers:
+        return []
+    group = part.mesh["dp"].get_group()
+    own = torch.tensor(numbers, dtype=torch.float64).to(part.device)
+    of_all = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(of_all, own, group=group)  # a ring's sums depend on how many go at once
+    return torch.stack(of_all).mean(0).tolist()
+
+
+def capture(part: Part, inner: Optimizer, sync: DiLoCo, best: float) -> dict:
+    """What a checkpoint keeps: what all agreed on, and each replica's own; on all ranks."""
+    counts = {"steps": sync.steps, "meetings": sync.meetings, "sent": sync.sent}
+    position = {"best": best, "replicas": part.layout.dp, "sync": counts}
+    agreed, replica = Agreed(part, sync.globals), part.mesh["dp"].get_local_rank()
+    return capture_replicas(part, inner, agreed, sync.outer, replica, position)
+
+
+def load(saved: PipelineSaved, part: Part, inner: Optimizer, sync: DiLoCo) -> dict:
+    """Go on from what `capture` gave; on all ranks. Returns the position."""
+    agreed, replica = Agreed(part, sync.globals), part.mesh["dp"].get_local_rank()
+    position = load_replicas(saved, part, inner, agreed, sync.outer, replica)
+    counts = position["sync"]
+    sync.steps, sync.meetings, sync.exchange.sent = (
+        counts[name] for name in ("steps", "meetings", "sent")
+    )
+    return position

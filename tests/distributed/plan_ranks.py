@@ -1,0 +1,23 @@
+"""What live ranks send in a step, layout by layout, for the plan's formulas: page 65."""
+
+import torch
+
+from rankbook.mesh import Layout, build, train_step
+from rankbook.mesh.traffic import traffic
+from rankbook.models import TransformerConfig
+
+CONFIG = TransformerConfig(512, d_model=32, d_hidden=128, heads=4, layers=8, max_length=16)
+ROWS = 8
+CPU = torch.device("cpu")
+
+
+def counted(sizes: str, shard: str, microbatches: int) -> dict[str, float]:
+    """Bytes of this rank by dimension, as a ring sends them, in the second step."""
+    text = torch.randint(512, (ROWS, 17), generator=torch.Generator().manual_seed(1))
+    batch = text[:, :-1], text[:, 1:]
+    part = build(CONFIG, Layout.parse(sizes, shard), CPU, microbatches=microbatches)
+    optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+    train_step(part, optimizer, *batch, max_norm=0.1)
+    with traffic(part.mesh) as sent:
+        train_step(part, optimizer, *batch, max_norm=0.1)
+    return {name: count.ring for name, count in sent.by_dimension().items()}

@@ -1,0 +1,75 @@
+"""Two doctors on two hosts with a slow cable: they find it, and say how often replicas can meet."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rankbook.testbed.hosts import Host, two_hosts, why_not_slow
+
+RATE, DELAY = 20e6, 0.03  # bits per second, seconds
+REASON = why_not_slow(DELAY)
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+CHECK = """
+import sys
+from rankbook.doctor import Options, as_json, as_text, examine
+options = Options(peers=[sys.argv[1]], parameters=1e6, step_seconds=0.1)
+print((as_json if sys.argv[2] == "json" else as_text)(examine(options, {"links": 25})))
+"""
+
+
+def doctors(hosts: tuple[Host, Host], form: str) -> list[str]:
+    """What the doctors of both say, who name each other."""
+    peers = reversed(hosts)
+    started = [
+        subprocess.Popen(
+            host.command(sys.executable, "-c", CHECK, peer.address, form),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for host, peer in zip(hosts, peers, strict=True)
+    ]
+    return [process.communicate(timeout=60)[0] for process in started]
+
+
+def finding(document: str) -> dict:
+    (found,) = json.loads(document)["findings"]
+    return found
+
+
+def test_the_slow_cable_is_found_with_its_rate_and_its_delay():
+    with two_hosts() as hosts:
+        for host in hosts:
+            host.limit(RATE, DELAY)
+        found = [finding(said) for said in doctors(hosts, "json")]
+        for one, other in zip(found, reversed(hosts), strict=True):
+            value = one["value"]
+            assert value["slowest"] == other.address
+            way = value["links"][other.address]
+            assert DELAY <= way["seconds"] < 3 * DELAY
+            # headers take a part, and TCP feels its way; never is it more than there is
+            assert 0.2 * RATE < 8 * way["bytes_per_second"] < 1.05 * RATE
+            assert one["level"] == "warning"
+            assert f"train_lm --sync diloco:{value['every']}, meetings take" in one["says"]
+            # the cable's own rate and delay give as much at least
+            assert value["all_reduce_seconds"] > 2 * (DELAY + 4e6 / 2 * 8 / RATE) * 0.95
+
+
+def test_only_one_direction_is_slow_and_it_is_told_which():
+    with two_hosts() as hosts:
+        hosts[0].limit(RATE)
+        from_first, from_second = (finding(said)["value"] for said in doctors(hosts, "json"))
+        there = from_first["links"][hosts[1].address]["bytes_per_second"]
+        back = from_second["links"][hosts[0].address]["bytes_per_second"]
+        assert 8 * there < 1.05 * RATE < 8 * back
+
+
+def test_in_words_within_eighty_columns():
+    with two_hosts() as hosts:
+        for host in hosts:
+            host.limit(RATE, DELAY)
+        for said in doctors(hosts, "text"):
+            assert all(len(line) <= 80 for line in said.splitlines())
+            assert said.splitlines()[2].startswith("warning  links        The slowest link is to")
+            assert "million gradients over 2 nodes takes" in " ".join(said.split())

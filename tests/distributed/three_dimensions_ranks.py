@@ -1,0 +1,61 @@
+"""What the ranks of test_three_dimensions_chapter.py do."""
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+from rankbook.mesh import Layout, build, trials, try_layout
+from rankbook.mesh.stepping import accumulate
+from rankbook.mesh.ways import Way
+from rankbook.models import TransformerConfig
+
+CONFIG = TransformerConfig(50, d_model=32, d_hidden=64, heads=4, layers=4, max_length=8)
+
+
+def try_all(asked: list[tuple[str, str]]) -> list[dict]:
+    """The outcomes of trials (layout, way), as plain values."""
+    return [vars(try_layout(*each)) for each in asked]
+
+
+def raise_on_one() -> list[dict]:
+    """A way that raises on one rank only, while others wait for it; then one that works."""
+    known = trials.find_way
+    try:
+        trials.find_way = lambda name: Way(name, clip=_raise_on_stage_1)
+        broken = try_layout("pp=2,dp=2,tp=2", "broken", timeout=5.0)
+    finally:
+        trials.find_way = known
+    return [vars(broken), vars(try_layout("pp=2,dp=2,tp=2", "FSDP2", steps=1))]
+
+
+def _raise_on_stage_1(part):
+    if part.mesh["pp"].get_local_rank():
+        raise RuntimeError("this stage is broken")
+    return torch.zeros(())
+
+
+def clip_by_torch() -> dict:
+    """The norm that torch's function finds on this rank, of DTensors only."""
+    part = build(CONFIG, Layout(2, 2, 2), torch.device("cpu"))
+    text = torch.randint(50, (16, 9), generator=torch.Generator().manual_seed(1))
+    accumulate(part, text[:, :-1], text[:, 1:])
+    return {"norm": nn.utils.clip_grad_norm_(part.parameters(), 0.1).full_tensor().item()}
+
+
+def told() -> list[str]:
+    """What torch's clipping raises for a mixture: without fully_shard, and with it."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    found = []
+    for share in (False, True):
+        pair = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8))
+        parallelize_module(pair, mesh["tp"], {"1": ColwiseParallel()})
+        if share:
+            fully_shard(pair, mesh=mesh["dp"])
+        pair(torch.ones(2, 8)).sum().backward()
+        try:
+            nn.utils.clip_grad_norm_(pair.parameters(), 0.1)
+        except (RuntimeError, ValueError) as error:
+            found.append(str(error))
+    return found
