@@ -211,13 +211,10 @@ def test_ranks_that_made_different_calls_are_told_so(notebook, program, lines):
     result = launch(notebook, "--nproc-per-node 2", SHORT_GROUP + program)
     told = result.error.splitlines()
     assert told[0] == f"CellFailed: {APART}", result.error
-    # on a busy machine a rank may have heard that its partner had left before its own time was over
-    heard = ", and raised RuntimeError: "
-    said = {
-        each.partition(heard)[0] if "Connection closed by peer" in each else each for each in told
-    }
-    missing = [line for line in lines if line not in said]
-    assert not missing, result.error
+    # torchrun may end rank 1 before it hears that rank 0 was aborted
+    ended = "rank 1 was in all_reduce, cell line 5; torchrun ended it"
+    missing = [line for line in lines if line not in told]
+    assert not missing or (missing == lines[1:] and ended in told), result.error
 
 
 def test_an_autopsy_reads_what_the_ranks_of_a_cell_recorded(notebook, tmp_path):

@@ -437,6 +437,20 @@ LAUNCHES = {
          "rank 0 called all_reduce, cell line 7, and was killed by SIGABRT",
          "rank 1 called all_reduce, cell line 7"],
     ),
+    "gloo aborts one, and torchrun ends the other": (
+        [worker(0, -6, line=7, call="all_reduce", parted=True),
+         worker(1, -15, line=7, call="all_reduce", when=2, calls=made("all_reduce"))],
+        ["collective mismatch: the ranks did not make the same call",
+         "rank 0 called all_reduce, cell line 7, and was killed by SIGABRT",
+         "rank 1 was in all_reduce, cell line 7; torchrun ended it"],
+    ),
+    "two orders, and torchrun ends one as it raises": (
+        [worker(0, 1, LOST, 7, "wait", when=1, calls=made("broadcast", "all_reduce")),
+         worker(1, -15, LOST, 7, "wait", when=2, calls=made("all_reduce", "broadcast"))],
+        ["collective mismatch: the ranks did not make the same call",
+         "rank 0 called broadcast(float32 [4]), cell line 7",
+         "rank 1 called all_reduce(float32 [4]), cell line 7"],
+    ),
     "one aborts for another reason": (
         [worker(0, -6, line=7, call="all_reduce"), worker(1, 1, LOST, 7, "all_reduce", when=2)],
         ["rank 0 was killed by SIGABRT (all_reduce, cell line 7)",

@@ -61,7 +61,7 @@ def judge_launch(endings: list[Ending], agent_failed: bool = False) -> Verdict:
     """
     done = [e for e in endings if e.finished]
     ordered = sorted((e for e in endings if not e.finished), key=lambda ending: ending.time)
-    own = [e for e in ordered if not (is_consequence(e) or e.parted or _as_if_ended_by_agent(e))]
+    own = [e for e in ordered if not (is_consequence(e) or e.parted or as_if_ended_by_agent(e))]
     # Nobody failed by itself. A signal comes from outside if it is not torchrun's SIGTERM.
     killed = [e for e in ordered if e.raised is None and e.code == -signal.SIGKILL]
     suffered = [e for e in ordered if is_consequence(e)]
@@ -71,7 +71,7 @@ def judge_launch(endings: list[Ending], agent_failed: bool = False) -> Verdict:
         return alone
     causes = own or killed or suffered[:1] or ordered[:1]
     if agent_failed:  # then it is clear who ended the workers
-        causes = [e for e in causes if not _as_if_ended_by_agent(e)]
+        causes = [e for e in causes if not as_if_ended_by_agent(e)]
     return Verdict(causes)
 
 
@@ -135,6 +135,6 @@ def _waited_apart(failed: list[Ending]) -> bool:
     return different and all(is_consequence(e) for e in failed)
 
 
-def _as_if_ended_by_agent(ending: Ending) -> bool:
+def as_if_ended_by_agent(ending: Ending) -> bool:
     """Whether torchrun's ending of the others would look like this."""
     return ending.raised is None and (ending.code is None or ending.code in ENDED_BY_AGENT)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from rankbook.live.errors import CellFailed
-from rankbook.live.failure.blame import Verdict
+from rankbook.live.failure.blame import Verdict, as_if_ended_by_agent
 from rankbook.live.failure.ending import Ending, Raised, who
 from rankbook.symptoms import pointer
 
@@ -43,8 +43,12 @@ def blocked(ending: Ending) -> str:
 
 
 def called(ending: Ending) -> str:
-    """The line on a rank where the ranks made different calls."""
-    died = f", and {ending.what}" if (ending.code or 0) < 0 and ending.parted else ""
+    """The line on a rank where the ranks made different calls.
+
+    How it ended is said only where that call killed it, not what the others' end did to it.
+    """
+    killed = (ending.code or 0) < 0 and ending.parted and not ending.raised
+    died = f", and {ending.what}" if killed and not as_if_ended_by_agent(ending) else ""
     return f"{ending.name} called {ending.place}{died}"
 
 
