@@ -1,5 +1,6 @@
 """A board in a folder that all nodes see, on which each writes a note and reads the others'."""
 
+import contextlib
 import json
 import shutil
 import time
@@ -26,10 +27,10 @@ class Board:
         return self
 
     def __exit__(self, *_: object) -> None:
-        hand_over(self.folder / f"{self.own}.left", "true")
-        left = self._notes("left")
-        if len(left) >= self.count or time.monotonic() >= self.end:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # who leaves at the same time took it away
+            hand_over(self.folder / f"{self.own}.left", "true")
+            if len(self._written("left")) >= self.count or time.monotonic() >= self.end:
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def share(self, subject: str, note: Any) -> dict[str, Any]:
         """Write `note`; what each node has written by `end`, by its name. note: as JSON has it."""
@@ -39,9 +40,15 @@ class Board:
         return found
 
     def _notes(self, subject: str) -> dict[str, Any]:
-        """The folder is listed each time: a file server's clients look then."""
         return {
             path.name.removesuffix(f".{subject}"): json.loads(path.read_text())
+            for path in self._written(subject)
+        }
+
+    def _written(self, subject: str) -> list[Path]:
+        """The folder is listed each time: a file server's clients look then."""
+        return [
+            path
             for path in self.folder.iterdir()
             if path.name.endswith(f".{subject}") and not path.name.startswith(".")
-        }
+        ]

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -126,6 +127,22 @@ def test_notes_of_all_nodes_and_nothing_is_left(tmp_path):
 def test_who_waits_in_vain_leaves_nothing_either(tmp_path):
     with Board(tmp_path / "board", "a", 2, time.monotonic() + 0.2) as board:
         assert board.share("place", 1) == {"a": 1}
+    assert not list(tmp_path.iterdir())
+
+
+def test_nodes_may_leave_a_board_at_the_same_moment(tmp_path):
+    """The first that sees all of them leave takes the folder away, while the others look."""
+    together = threading.Barrier(4, timeout=30)
+
+    def node(name: str) -> str:
+        for _ in range(100):
+            with Board(tmp_path / "board", name, 4, time.monotonic() + 30):
+                together.wait()
+            together.wait()
+        return name
+
+    with ThreadPoolExecutor(4) as nodes:
+        assert list(nodes.map(node, "abcd")) == list("abcd")
     assert not list(tmp_path.iterdir())
 
 
