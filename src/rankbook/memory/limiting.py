@@ -13,6 +13,9 @@ from rankbook.memory.hiding import unseen
 
 _MMAP_THRESHOLD = -3  # of glibc's <malloc.h>
 _OWN_MAPPING = 2**16  # bytes: a tensor as large as that goes back to the kernel when it dies
+_SMALL_HOLE = (
+    2**21
+)  # bytes: half of them is left to other threads while the heap's holes are looked for
 
 
 @contextlib.contextmanager
@@ -23,8 +26,9 @@ def memory_limit(room: float, device: torch.device | str = "cpu") -> Iterator[No
     RuntimeError of its `DefaultCPUAllocator`; on a GPU torch's own allocator does, which raises
     torch.OutOfMemoryError. The limit is lifted at the end, also when something was raised. From the
     first use on, glibc gives each tensor of 64 KiB or more a mapping of its own: what is freed
-    counts no longer, but allocating takes longer. Raises ValueError for a negative `room`, OSError
-    where nothing enforces a limit.
+    counts no longer, but allocating takes longer. What its heap had free before, in pieces of 2 MiB
+    or more, is out of reach within. Raises ValueError for a negative `room`, OSError where nothing
+    enforces a limit.
     """
     if room < 0:
         raise ValueError(f"a limit of {room} bytes is negative; use 0 or more")
@@ -43,11 +47,32 @@ def _of_process(room: float) -> Iterator[None]:
     libc.mallopt(_MMAP_THRESHOLD, _OWN_MAPPING)
     libc.malloc_trim(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (max(0, data_bytes() - heap_free() + int(room)), hard))
+
+    def allow(more: float) -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (max(0, data_bytes() + int(more)), hard))
+
+    stopped: list[int] = []
     try:
+        allow(_SMALL_HOLE / 2)  # so that what is as large as a hole can come only from one
+        stopped += _large_holes()
+        allow(room - heap_free())
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        for hole in stopped:
+            libc.free(ctypes.c_void_p(hole))
+
+
+def _large_holes() -> Iterator[int]:
+    """Take what is free in the heap: malloc would give it out without asking the kernel."""
+    take = ctypes.CDLL(None).malloc
+    take.argtypes, take.restype = [ctypes.c_size_t], ctypes.c_void_p
+    size = 2**40
+    while size >= _SMALL_HOLE:
+        if hole := take(size):
+            yield hole
+        else:
+            size //= 2
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """A limit on this process's memory holds within, and is gone after."""
 
 import resource
+import subprocess
 import sys
 
 import pytest
@@ -46,6 +47,42 @@ def test_the_kernels_count_follows_a_tensor_nearly_to_the_byte():
         del held
         assert data_bytes() - before < MIB
     assert heap_free() >= 0
+
+
+def test_what_the_heap_has_free_is_no_room(tmp_path):
+    """Malloc would give it out without asking the kernel, which knows of no limit then."""
+    program = tmp_path / "holes.py"
+    program.write_text(_HOLES)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["refused", "given", "lifted"]
+
+
+# Three blocks from the heap become one hole when they are freed; the fourth keeps it from the top.
+_HOLES = """
+import ctypes
+import torch
+from rankbook.memory.limiting import heap_free, memory_limit
+
+MIB = 2**20
+libc = ctypes.CDLL(None)
+libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+libc.mallopt(-3, 32 * MIB)  # M_MMAP_THRESHOLD: smaller blocks come from the heap
+blocks = [libc.malloc(size * MIB) for size in (30, 30, 30, 1)]
+for block in blocks[:3]:
+    libc.free(ctypes.c_void_p(block))
+assert heap_free() > 90 * MIB, heap_free()
+with memory_limit(32 * MIB):
+    try:
+        torch.empty(60 * MIB, dtype=torch.uint8)
+    except RuntimeError as error:
+        print("refused" if "DefaultCPUAllocator" in str(error) else error)
+    torch.empty(20 * MIB, dtype=torch.uint8)
+    print("given")
+torch.empty(60 * MIB, dtype=torch.uint8)
+assert heap_free() > 90 * MIB, heap_free()
+print("lifted")
+"""
 
 
 def test_a_negative_room_is_refused():
