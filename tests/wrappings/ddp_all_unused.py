@@ -21,7 +21,8 @@ def run(rank, name):
         for stage in stages:
             stage.submod.zero_grad()
         schedule.step(torch.ones(4, 4), target=torch.zeros(4, 4))
-        print(f"rank {rank}, step {step}: done", flush=True)
+        # one write a line: print's own newline is a second one where Python does not buffer
+        print(f"rank {rank}, step {step}: done\n", end="", flush=True)
 
 
 if __name__ == "__main__":
