@@ -1,20 +1,31 @@
 """Build the book in both languages: ``_build/html/{en,zh}/`` and a root page that chooses.
 
 Usage: ``python book/build.py [--all]``. A language whose inputs did not change is left as it is; a
-chapter is executed only if what it reaches changed. A warning is an error; a chapter that fails is
-shown with its cell and traceback.
+chapter is executed only if what it reaches changed. Whatever fails, there is a book: a chapter that
+stops is shown up to there, and said at the end, and the exit status is 1. A warning is an error.
 """
 
 import argparse
-import fcntl
 import os
+import signal
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from build_record import in_words
+from execution.leaving import adopt_orphans, end_all_below
+from execution.lock import Locked
 from fingerprint import OUT, ROOT, Keys, page_key
-from pages import LANGUAGES, SITE, address, build_pages, configuration, plain
+from pages import LANGUAGES, SITE, address, build_pages
 from site_root import around
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(BaseException):
+    """A signal told this process to end."""
 
 
 def main() -> int:
@@ -22,23 +33,55 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build the book in both languages.")
     parser.add_argument("--all", action="store_true", help="rebuild the pages of both languages")
     everything = parser.parse_args().all
+    return leaving_nothing(lambda: locked_run(everything))
+
+
+def leaving_nothing(run: Callable[[], int]) -> int:
+    """Run it; a signal ends it with one sentence, and what it started ends with it, always."""
+    adopt_orphans()
+    for number in SIGNALS:
+        signal.signal(number, end)
+    try:
+        return run()
+    except Ended as ending:
+        number = ending.args[0]
+        for again in SIGNALS:
+            signal.signal(again, signal.SIG_IGN)
+        end_all_below()
+        print(f"\nEnded by {signal.Signals(number).name}. {kept_so_far()}", flush=True)
+        os._exit(128 + number)  # threads that wait for what has just been ended are not waited for
+
+
+def end(number: int, _frame) -> None:
+    raise Ended(number)
+
+
+def kept_so_far() -> str:
+    """What an interrupted build leaves to the next one."""
+    kept = len({path.parent for path in (OUT / "executions").glob("*/*.ipynb")})
+    return f"{kept} executed chapters are kept; the next make book goes on from there."
+
+
+def locked_run(everything: bool) -> int:
+    """The build itself, one at a time in a checkout."""
     data = ROOT.parent / "shared" / "data"
     if data.is_dir():  # the Makefile's rule, for a build that was started without make
         os.environ.setdefault("RANKBOOK_DATA", str(data))
     # The kernel named python3 must be this environment's, not one in the user's home.
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
-    OUT.mkdir(exist_ok=True)
-    with (OUT / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second build waits for the first
+    well = True
+    with Locked(OUT / ".lock"):
         keys = {language: page_key(ROOT, language) for language in LANGUAGES}
         stale = {lang: key for lang, key in keys.items() if everything or not stands(lang, key)}
         for language in [language for language in LANGUAGES if language not in stale]:
             print(f"{LANGUAGES[language]}: up to date")
-        if stale and not build(stale):
-            return 1
-        around(SITE, address())
-    print(f"Open {SITE / 'index.html'} in a browser, or run: make serve")
-    return 0
+        if stale:
+            well = build(stale)
+        if SITE.is_dir():
+            around(SITE, address())
+    if SITE.is_dir():
+        print(f"Open {SITE / 'index.html'} in a browser, or run: make serve", flush=True)
+    return 0 if well else 1
 
 
 def stamp(language: str) -> Path:
@@ -62,25 +105,26 @@ def build(stale: dict[str, str]) -> bool:
     """
     for language in stale:
         stamp(language).unlink(missing_ok=True)
-    kept = executions(list(stale))
-    if kept is None:
-        return False
+    shown, failed = executions(list(stale))
     with ThreadPoolExecutor() as pool:
-        built = list(pool.map(lambda language: build_pages(language, kept), stale))
+        built = list(pool.map(lambda language: build_pages(language, shown), stale))
     for language, well in zip(stale, built, strict=True):
-        if well:
+        if well and not failed:
             stamp(language).write_text(stale[language])
-    return all(built)
+    if failed:
+        from stopped import list_of
+
+        print(list_of(failed), flush=True)
+    return all(built) and not failed
 
 
-def executions(languages: list[str]) -> dict[str, Path] | None:
-    """The kept execution of each chapter (``chapters/en/11_ranks_live``); None if one failed.
+def executions(languages: list[str]) -> tuple[dict[str, Path], list]:
+    """The execution of each chapter (``chapters/en/11_ranks_live``), and those that failed.
 
     A chapter's code is the same in both languages, and which of them it is in is nothing that it
     can see: what was executed for one is the other's, too.
     """
-    from execute import execute  # slow to import, and not needed where nothing changed
-    from executed import find
+    from executed import find, find_stopped
 
     keys = Keys(ROOT)
     folders = [ROOT / "chapters" / language for language in languages]
@@ -89,29 +133,34 @@ def executions(languages: list[str]) -> dict[str, Path] | None:
     for path, key in chapters.items():
         if not find(path, key):
             missing.setdefault((path.stem, key), path)
-    left, failed = len(missing), False
-    if missing:
-        print(f"Executing {left} chapters, two at a time ...", flush=True)
-    wanted = [(path, key) for (_, key), path in missing.items()]
-    for done in execute(wanted, configuration("en")["execute"]["timeout"]):
+    failed = execute_missing([(path, key) for (_, key), path in missing.items()])
+    found = {path: find(path, key) or find_stopped(path, key) for path, key in chapters.items()}
+    return {name(path): kept for path, kept in found.items() if kept}, failed
+
+
+def execute_missing(wanted: list[tuple[Path, str]]) -> list:
+    """Execute the chapters, each with its key, and say how it goes; return those that failed."""
+    if not wanted:
+        return []
+    from execute import AT_A_TIME, execute  # slow to import, and not needed where nothing changed
+    from stopped import shown
+
+    left, failed, began = len(wanted), [], time.monotonic()
+    print(f"Executing {left} chapters, {AT_A_TIME} at a time. {in_words()}", flush=True)
+    for done in execute(wanted):
         left -= 1
-        print(f"  {done.chapter.stem}: {done.seconds:.0f} s, {left} left", flush=True)
-        if done.failure:
-            failed = True
-            explain(done.chapter, done.failure)
-    if failed:
-        return None
-    return {name(path): kept for path, key in chapters.items() if (kept := find(path, key))}
+        what = "stopped after " if done.outcome.failure else ""
+        passed = (time.monotonic() - began) / 60
+        row = f"{done.chapter.stem}: {what}{done.outcome.seconds:.0f} s, {left} left"
+        print(f"  {row} ({passed:.0f} min)", flush=True)
+        if done.outcome.failure:
+            failed.append(done)
+            print(shown(done), flush=True)
+    return failed
 
 
 def name(chapter: Path) -> str:
     return str(chapter.relative_to(ROOT).with_suffix(""))
-
-
-def explain(chapter: Path, failure: str) -> None:
-    """Show the cell and the traceback of a chapter that failed."""
-    line = "=" * 78
-    print(f"\n{line}\n{name(chapter)} failed {plain(failure)}\n{line}\n", flush=True)
 
 
 if __name__ == "__main__":

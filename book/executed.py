@@ -10,10 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
+from build_record import page_seconds
+from execution.outcome import Outcome
 from fingerprint import OUT, ROOT, Keys
 from nbformat import NotebookNode
 
 STORE = OUT / "executions"
+STOPPED = OUT / "stopped"  # chapters of which a cell failed, up to that cell
 KEPT = 6  # executions of a chapter
 
 
@@ -39,26 +42,47 @@ def keep(chapter: Path, key: str, notebook: NotebookNode, seconds: float) -> boo
     """
     if Keys(ROOT).of(chapter) != key:
         return False
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)  # times, which are no part of the input
-    date = datetime.now(UTC).date().isoformat()
-    notebook.metadata["executed"] = {"seconds": seconds, "date": date}
     folder = STORE / chapter.stem
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as file:
-        nbformat.write(notebook, file)
-    Path(file.name).replace(folder / f"{key}.ipynb")  # whole or not at all, whoever else keeps one
+    _write(notebook, {"seconds": seconds}, folder / f"{key}.ipynb")
     for old in sorted(folder.glob("*.ipynb"), key=_age)[KEPT:]:
         old.unlink(missing_ok=True)
     return True
 
 
+def keep_stopped(chapter: Path, key: str, notebook: NotebookNode, outcome: Outcome) -> None:
+    """Keep an execution that failed, for the page; nobody takes it for a whole one."""
+    failure = outcome.failure
+    assert failure is not None
+    facts = {"seconds": outcome.seconds, "stopped": {"cell": failure.cell, "why": failure.reason}}
+    _write(notebook, facts, STOPPED / chapter.stem / f"{key}.ipynb")
+
+
+def find_stopped(chapter: Path, key: str) -> Path | None:
+    """The execution of the notebook `chapter` under `key` that failed, if there is one."""
+    path = STOPPED / chapter.stem / f"{key}.ipynb"
+    return path if path.exists() else None
+
+
 def expected_seconds(chapter: Path) -> float:
-    """How long the notebook `chapter` will take: what it last took, or a guess from its length."""
+    """How long the notebook `chapter` will take: what it last took here, or where it was measured.
+
+    Without either, a guess from its length.
+    """
     kept = sorted((STORE / chapter.stem).glob("*.ipynb"), key=_age)
     if kept:
         return read(kept[0]).metadata.executed.seconds
-    return chapter.read_text("utf-8").count("\n") / 20
+    return page_seconds(chapter.stem) or chapter.read_text("utf-8").count("\n") / 20
+
+
+def _write(notebook: NotebookNode, facts: dict, path: Path) -> None:
+    """Write the notebook with the `facts` of its execution, whole or not at all."""
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)  # times, which are no part of the input
+    notebook.metadata["executed"] = {**facts, "date": datetime.now(UTC).date().isoformat()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as file:
+        nbformat.write(notebook, file)
+    Path(file.name).replace(path)  # whoever else keeps one
 
 
 def _age(path: Path) -> float:

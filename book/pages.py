@@ -20,7 +20,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 def build_pages(language: str, kept: dict[str, Path]) -> bool:
     """Build the pages of `language`; return whether they stand.
 
-    kept: the execution of each chapter, by the name of its page.
+    kept: the execution of each chapter, by the name of its page; a chapter may have stopped.
     """
     work = OUT / language
     # Sphinx would keep a page whose warnings it printed last time: each build starts afresh.
@@ -34,16 +34,17 @@ def build_pages(language: str, kept: dict[str, Path]) -> bool:
     context["executed"] = fill(work / "cache", chapters)
     merged = work / "_config.yml"
     merged.write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
-    if not run_jupyter_book(language, merged, work):
+    well, made = run_jupyter_book(language, merged, work), work / "_build" / "html"
+    if not well:
         log = (work / "build.log").relative_to(ROOT)
         print(f"{LANGUAGES[language]}: the build failed; the whole log is in {log}", flush=True)
-        return False
-    shutil.rmtree(SITE / language, ignore_errors=True)
-    SITE.mkdir(exist_ok=True)
-    (work / "_build" / "html").rename(SITE / language)
-    seconds = time.monotonic() - started
-    print(f"{LANGUAGES[language]}: pages built in {seconds:.0f} s", flush=True)
-    return True
+    if (made / "searchindex.js").exists():  # which comes last: pages with a warning are pages
+        shutil.rmtree(SITE / language, ignore_errors=True)
+        SITE.mkdir(exist_ok=True)
+        made.rename(SITE / language)
+        seconds = time.monotonic() - started
+        print(f"{LANGUAGES[language]}: pages built in {seconds:.0f} s", flush=True)
+    return well
 
 
 def address() -> str:
@@ -97,7 +98,10 @@ def fill(folder: Path, chapters: dict[str, Path]) -> dict[str, dict]:
 def run_jupyter_book(language: str, config: Path, work: Path) -> bool:
     """Run Jupyter Book, show what it complains of, write all it says to ``build.log``."""
     toc = ROOT / ("_toc.yml" if language == "en" else f"book/{language}/_toc.yml")
-    start = "from jupyter_book.cli.main import main; main()"  # it cannot be run with -m
+    start = (  # it cannot be run with -m
+        "from rankbook.core.parent_death import die_with_parent; "
+        f"die_with_parent({os.getpid()}); from jupyter_book.cli.main import main; main()"
+    )
     command = [sys.executable, "-c", start, "build", ROOT, "--all", "-W", "-n", "--keep-going"]
     command += ["--config", config, "--toc", toc, "--path-output", work]
     with (
@@ -107,6 +111,7 @@ def run_jupyter_book(language: str, config: Path, work: Path) -> bool:
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
+            process_group=0,  # a Ctrl-C is for the build
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,30 +1,88 @@
-"""Chapters that nbmake has executed are kept for the book, which the tests then build from them."""
+"""nbmake executes every chapter in both languages, each under conditions of its own.
 
-import copy
+English: with the data and the processor of this machine, in the order of the book; what went well
+is kept, and is what the book shows. Chinese: the same code with the stand-in texts that come with
+the library, without a hub, with a processor of another kind, and in a random order.
+"""
+
+import os
+import random
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
+import nbformat
 from executed import keep
+from execution.client import Client
+from execution.outcome import Failure
 from fingerprint import ROOT, Keys
 from nbmake import pytest_items
+from nbmake.nb_result import NotebookError, NotebookResult
 from nbmake.nb_run import NotebookRun
 
 CHAPTERS = Path(__file__).parent
+ORDER = "RANKBOOK_CHAPTER_ORDER"  # a number; the controller's, which its workers inherit
+SEED = os.environ.setdefault(ORDER, str(time.time_ns() % 100_000))
+# the least that torch can do: no AVX2, no AVX-512
+ELSEWHERE = {"HF_HUB_OFFLINE": "1", "ATEN_CPU_CAPABILITY": "default"}
 
 
-class KeptRun(NotebookRun):
-    """nbmake's run of a notebook; one that went well is what the page shows."""
+class WatchedRun(NotebookRun):
+    """A run as the book's build makes it: warm, and ended only when it does not get on."""
 
-    def execute(self):
-        """Run the notebook, and keep what came of it."""
+    def execute(self) -> NotebookResult:
+        """Run the notebook, and keep what came of it, if it is the book's."""
         path = Path(self.filename)
-        ours = path.is_relative_to(CHAPTERS)
+        ours = path.is_relative_to(CHAPTERS) and path.parent.name == "en"
         key = Keys(ROOT).of(path) if ours else ""
-        began = time.perf_counter()
-        result = super().execute()
-        if ours and result.error is None:
-            keep(path, key, copy.deepcopy(result.nb), time.perf_counter() - began)
-        return result
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            outcome = client(path.parent.name).execute(path, log)
+            notebook = nbformat.read(outcome.executed, as_version=nbformat.NO_CONVERT)
+            Path(outcome.executed).unlink()
+            written = log.read_text("utf-8", errors="replace")[-5000:] if log.exists() else ""
+        if outcome.failure:
+            return NotebookResult(nb=notebook, error=error(outcome.failure, notebook, written))
+        if ours:
+            keep(path, key, notebook, outcome.seconds)
+        return NotebookResult(nb=notebook, error=None)
 
 
-pytest_items.NotebookRun = KeptRun
+@cache
+def client(language: str) -> Client:
+    """The server of pages under the conditions of a language; it ends with this process."""
+    environment = dict(os.environ)
+    if language == "zh":
+        environment |= ELSEWHERE
+        environment.pop("RANKBOOK_DATA", None)
+    return Client(environment).__enter__()
+
+
+def error(failure: Failure, notebook, written: str) -> NotebookError:
+    """What pytest shows of a page that stopped, what its processes wrote at its end."""
+    cells = [cell.id for cell in notebook.cells]
+    number = cells.index(failure.cell) if failure.cell else -1
+    trace = f"cell {failure.cell!r}: {failure.report or failure.reason}\n{written}"
+    return NotebookError(summary=failure.reason, trace=trace, failing_cell_index=number)
+
+
+def pytest_report_header() -> list[str]:
+    """Which was which."""
+    texts = os.environ.get("RANKBOOK_DATA", "the hub's, or the stand-ins")
+    return [
+        f"chapters/en: texts from {texts}; this machine's processor; the book's order",
+        f"chapters/zh: stand-in texts, no hub; {ELSEWHERE}; order {SEED} ({ORDER})",
+    ]
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """The Chinese pages in a random order, in the places where they stood."""
+    places = [n for n, item in enumerate(items) if Path(item.fspath).parent.name == "zh"]
+    shuffled = [items[n] for n in places]
+    random.Random(SEED).shuffle(shuffled)
+    for place, item in zip(places, shuffled, strict=True):
+        items[place] = item
+
+
+pytest_items.NotebookRun = WatchedRun

@@ -4,7 +4,8 @@ from importlib import import_module
 
 PARTS = (
     "addresses", "anchors", "cards", "drawings", "excerpts", "figures", "formulas", "generated",
-    "lexers", "moving", "plots", "redirects", "scripts", "search", "symptoms", "weight", "words",
+    "lexers", "moving", "plots", "redirects", "scripts", "search", "stopped", "symptoms", "weight",
+    "words",
 )  # fmt: skip
 
 

@@ -65,15 +65,19 @@ class Entry:
         return cls(**{**record, **parts})
 
 
-def held(last: int = LAST) -> list[Entry]:
-    """The last collectives of this process, oldest first; empty if torch records none."""
+def held(last: int = LAST, stacks: bool = True) -> list[Entry]:
+    """The last collectives of this process, oldest first; empty if torch records none.
+
+    stacks: whether with the frames that issued them; finding their names takes torch most of the
+    time, a tenth of a second for a recorder that is full.
+    """
     from torch._C import _distributed_c10d
 
     found: list[Entry] = []
     for name in ("_dump_fr_trace", "_dump_nccl_trace"):  # the second is there where NCCL is
         if dump := getattr(_distributed_c10d, name, None):
             with _without_compiler():
-                made = dump()
+                made = dump(includeStackTraces=stacks)
             # Its JSON has no stacks. This pickle was made by this process, a line ago.
             found += entries(pickle.loads(made), last)
     return sorted(found, key=lambda entry: entry.time)[-last:]

@@ -62,7 +62,8 @@ def _with_recorded(call: Call, stack: list[Step]) -> Call:
         return call
     if call.op is None and dist.get_backend() != "nccl" and not (stack and may_wait(stack[0])):
         return call  # the recorder takes 0.03 s to tell
-    pending = [entry for entry in held() if not entry.done]
+    # only what the backward pass waits for is told by where it was issued
+    pending = [entry for entry in held(stacks=call.op == "backward") if not entry.done]
     if call.op is None and dist.get_backend() == "nccl":
         call = replace(call, op="wait")  # nccl's calls return at once: waiting is anywhere later
     elif call.op is None and pending:
