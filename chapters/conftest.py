@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+from conditions import ELSEWHERE, environment
 from executed import keep
 from execution.client import Client
 from execution.outcome import Failure
@@ -24,8 +25,6 @@ from nbmake.nb_run import NotebookRun
 CHAPTERS = Path(__file__).parent
 ORDER = "RANKBOOK_CHAPTER_ORDER"  # a number; the controller's, which its workers inherit
 SEED = os.environ.setdefault(ORDER, str(time.time_ns() % 100_000))
-# the least that torch can do: no AVX2, no AVX-512
-ELSEWHERE = {"HF_HUB_OFFLINE": "1", "ATEN_CPU_CAPABILITY": "default"}
 
 
 class WatchedRun(NotebookRun):
@@ -52,11 +51,7 @@ class WatchedRun(NotebookRun):
 @cache
 def client(language: str) -> Client:
     """The server of pages under the conditions of a language; it ends with this process."""
-    environment = dict(os.environ)
-    if language == "zh":
-        environment |= ELSEWHERE
-        environment.pop("RANKBOOK_DATA", None)
-    return Client(environment).__enter__()
+    return Client(environment(elsewhere=language == "zh")).__enter__()
 
 
 def error(failure: Failure, notebook, written: str) -> NotebookError:

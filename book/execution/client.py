@@ -15,6 +15,7 @@ from execution.outcome import Failure, Outcome
 from execution.watch import stalled_after
 
 SERVER = Path(__file__).with_name("server.py")
+TURNS = SERVER.parents[2] / "_build" / ".turns"  # of all pages of this checkout
 
 
 class Client:
@@ -47,6 +48,7 @@ class Client:
         os.close(descriptor)
         log.parent.mkdir(parents=True, exist_ok=True)
         request = {"chapter": str(chapter), "executed": executed, "log": str(log)}
+        request["turns"] = str(TURNS)
         answer: Queue = Queue()
         with self._lock:
             number = next(self._ids)

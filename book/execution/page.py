@@ -16,6 +16,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from execution.kernel import WarmKernelManager, kernel_spare
 from execution.leaving import end_all_below
 from execution.outcome import Failure, Outcome
+from execution.turns import Turns
 from execution.watch import Watch
 
 FOREVER = 10**6  # seconds: whether it gets on is for the watch to tell
@@ -25,16 +26,17 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 SIGNALLED = re.compile(r"\bkilled by SIG[A-Z]+")
 
 
-def execute_page(chapter: Path, executed: Path, stall: float) -> Outcome:
+def execute_page(chapter: Path, executed: Path, stall: float, turns: Path) -> Outcome:
     """Execute the notebook `chapter`, and write it with its outputs to `executed`.
 
-    stall: seconds after which a page that does not get on is ended. Call it in a process of its
-    own, before that has any thread: what is left below it is ended.
+    stall: seconds after which a page that does not get on is ended. turns: a folder that all pages
+    share which are executed here. Call it in a process of its own, before that has any thread: what
+    is left below it is ended.
     """
     outcome = Outcome(str(executed))
     notebook = nbformat.read(chapter, as_version=nbformat.NO_CONVERT)
     spare = kernel_spare()
-    run = _Run(notebook, chapter, spare, stall)
+    run = _Run(notebook, chapter, spare, stall, turns)
     before, began = _children(), time.monotonic()
     outcome.failure = run.execute()
     outcome.seconds = time.monotonic() - began
@@ -52,9 +54,10 @@ def execute_page(chapter: Path, executed: Path, stall: float) -> Outcome:
 class _Run:
     """One execution, and who watches it."""
 
-    def __init__(self, notebook, chapter: Path, spare, stall: float):
+    def __init__(self, notebook, chapter: Path, spare, stall: float, turns: Path):
         self.cell, self.stood_still, self.stall = "", False, stall
         self.watch = Watch(self._end_what_stands_still, stall)
+        self._turns = Turns(turns, waiting=self.watch.progress)
         self._kernel = spare.pid
         manager = type("KernelManager", (WarmKernelManager,), {"spare": spare})
         self._client = NotebookClient(
@@ -66,6 +69,7 @@ class _Run:
             kernel_manager_class=manager,
             resources={"metadata": {"path": str(chapter.parent)}},
             on_cell_execute=self._begin,
+            on_cell_executed=self._end,
         )
         output = self._client.process_message
 
@@ -100,7 +104,11 @@ class _Run:
 
     def _begin(self, cell, cell_index: int) -> None:
         self.cell = self.watch.doing = cell.id
+        self._turns.begin(cell)
         self.watch.progress()
+
+    def _end(self, cell, cell_index: int, execute_reply) -> None:
+        self._turns.end()
 
     def _end_what_stands_still(self) -> None:
         """Interrupt the cell, which then says where each rank is; end it if that is no help."""

@@ -80,7 +80,10 @@ def fork_page(request: dict, page) -> tuple[int, int]:
         for number, file in ((0, nothing), (1, log), (2, log)):
             os.dup2(file, number)
         outcome = page.execute_page(
-            Path(request["chapter"]), Path(request["executed"]), request["stall"]
+            Path(request["chapter"]),
+            Path(request["executed"]),
+            request["stall"],
+            Path(request["turns"]),
         )
         text = json.dumps(outcome.as_dict()).encode()
         while text:

@@ -1,0 +1,15 @@
+"""The two kinds of machine that every chapter is executed on in a test run."""
+
+import os
+
+# the least that torch can do (no AVX2, no AVX-512), no folder of texts, no hub: the stand-ins
+ELSEWHERE = {"ATEN_CPU_CAPABILITY": "default", "HF_HUB_OFFLINE": "1"}
+
+
+def environment(elsewhere: bool) -> dict[str, str]:
+    """This machine as it is, or another one: a plainer processor, and nobody's data."""
+    found = dict(os.environ)
+    if elsewhere:
+        found.pop("RANKBOOK_DATA", None)
+        found |= ELSEWHERE
+    return found
