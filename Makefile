@@ -9,6 +9,8 @@ LEGACY_VENV := .venv-legacy
 LEGACY_BIN := $(LEGACY_VENV)/bin
 PORT ?= 8000
 PIP := -m pip install --quiet --disable-pip-version-check
+# Whatever ends it, what it started ends as well.
+SUPERVISED = $(BIN)/python book/supervise.py
 
 # A kernel named python3 is this environment's, not one in the reader's home.
 export JUPYTER_PREFER_ENV_PATH = 1
@@ -17,13 +19,16 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book check tidy test soak serve lab legacy clean test-gpu gpu-records contact-sheet
+.PHONY: help book profile-book check tidy test soak serve lab legacy clean test-gpu gpu-records contact-sheet
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 book: $(READY) ## execute the chapters and build both languages
-	@$(BIN)/python book/build.py
+	@$(SUPERVISED) $(BIN)/python book/build.py
+
+profile-book: $(READY) ## build all from nothing, and record what each chapter takes (some 15 minutes)
+	@$(SUPERVISED) $(BIN)/python book/profile_book.py
 
 # What a change needs before it is shared: no system package, no execution of chapters. Each part says
 # what to do about what it finds. `make tidy` mends most of what the linter says.
@@ -54,11 +59,13 @@ check-links:
 check-units:
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet -m 'not slow' tests/unit tests/languages $(TWO_AT_A_TIME)
 
-# Five passes more, each to its end whatever the one before gave. Chapters first: the book that the tests
-# look at is built from what they gave (chapters/conftest.py). Then what waits more than it works: pages,
-# and jobs in a queue; then programs of ranks. What is killed and looked for afterwards has the machine to itself.
+# Five passes more, each to its end whatever the one before gave. Chapters first, each language under
+# conditions of its own: the book that the tests look at is built from what the English ones gave
+# (chapters/conftest.py). No clock decides about a page: it is ended when it does not get on. Then what
+# waits more than it works: pages, and jobs in a queue; then programs of ranks. What is killed and looked for
+# afterwards has the machine to itself.
 test: $(READY) ## run every test, and every chapter in both languages
-	@$(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
+	@$(SUPERVISED) $(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
 	test-chapters test-slow test-pages test-programs test-ranks
 
 .PHONY: test-chapters test-slow test-pages test-programs test-ranks
@@ -70,7 +77,7 @@ PROGRAMS := tests/distributed tests/wrappings tests/originals
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
-	@$(BIN)/python -m pytest chapters --nbmake --nbmake-timeout=240 --timeout=600 $(TIMED) $(THREE_AT_A_TIME)
+	@$(BIN)/python -m pytest chapters --nbmake --timeout=0 $(TIMED) $(TWO_AT_A_TIME)
 
 test-pages: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TIMED) $(THREE_AT_A_TIME)
@@ -103,7 +110,7 @@ lab: $(READY) ## open the chapters in JupyterLab on http://127.0.0.1:8888
 test-gpu: $(GPU_VENV)/.ready ## on a GPU box: run chapters and magics with the box's own torch
 	@rm -rf $(GPU_VENV)/en && cp -r chapters/en $(GPU_VENV)/en  # as deep as chapters/en
 	@PYTHONPATH=src $(GPU_BIN)/python -m pytest tests/live $(GPU_VENV)/en \
-	--nbmake --nbmake-timeout=240 --overwrite
+	--nbmake --nbmake-timeout=3600 --overwrite
 	@$(GPU_BIN)/python book/record_gpu.py $(GPU_VENV)/en
 
 gpu-records: ## on a GPU box: measure what only a GPU can tell, going on where it stopped

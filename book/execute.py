@@ -63,7 +63,7 @@ def execute(wanted: Iterable[tuple[Path, str]]) -> Iterator[Done]:
     """
     order = sorted(wanted, key=lambda one: -expected_seconds(one[0]))
     room, died = Room(), []
-    with Client(os.environ) as client:
+    with Client(os.environ, len(order)) as client:
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             running = {pool.submit(execute_one, client, room, *one): one for one in order}
             try:

@@ -19,7 +19,7 @@ from closure import ANY, RECORDED, Use, closure
 from library import Library
 
 ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "_build"
+OUT = ROOT / os.environ.get("RANKBOOK_BUILD", "_build")  # another folder: all is made anew there
 COMPILED = {".pyc", ".so"}
 
 

@@ -23,6 +23,7 @@ from nbmake.nb_result import NotebookError, NotebookResult
 from nbmake.nb_run import NotebookRun
 
 CHAPTERS = Path(__file__).parent
+PAGES = [0]  # how many this run has
 ORDER = "RANKBOOK_CHAPTER_ORDER"  # a number; the controller's, which its workers inherit
 SEED = os.environ.setdefault(ORDER, str(time.time_ns() % 100_000))
 
@@ -51,7 +52,7 @@ class WatchedRun(NotebookRun):
 @cache
 def client(language: str) -> Client:
     """The server of pages under the conditions of a language; it ends with this process."""
-    return Client(environment(elsewhere=language == "zh")).__enter__()
+    return Client(environment(elsewhere=language == "zh"), PAGES[0]).__enter__()
 
 
 def error(failure: Failure, notebook, written: str) -> NotebookError:
@@ -73,6 +74,7 @@ def pytest_report_header() -> list[str]:
 
 def pytest_collection_modifyitems(items) -> None:
     """The Chinese pages in a random order, in the places where they stood."""
+    PAGES[0] = len(items)
     places = [n for n, item in enumerate(items) if Path(item.fspath).parent.name == "zh"]
     shuffled = [items[n] for n in places]
     random.Random(SEED).shuffle(shuffled)

@@ -3,7 +3,10 @@
 import os
 
 import chromium
+import psutil
 import pytest
+from execution.leaving import below
+from execution.watch import Watch, stalled_after
 
 ARGUMENTS = [*chromium.ARGUMENTS, "--disable-background-networking"]
 # No other host can be reached. A Playwright route that stops requests would switch the cache off.
@@ -25,3 +28,24 @@ def browser():
         found = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield found
         found.close()
+
+
+@pytest.fixture
+def patient():
+    """Contexts made while it is there wait as long as anything gets on: no clock ends them.
+
+    Where nothing does (see `execution.watch`), the browser is ended, and what waits for it fails.
+    """
+    watch = Watch(_end_browser, stalled_after(), with_memory=False)
+    watch.start()
+    yield lambda context: context.set_default_timeout(0)
+    watch.stop()
+
+
+def _end_browser() -> None:
+    for process in below():
+        try:
+            if "chrom" in process.name():
+                process.kill()
+        except psutil.Error:  # it ended by itself
+            continue

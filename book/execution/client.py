@@ -15,17 +15,19 @@ from execution.outcome import Failure, Outcome
 from execution.watch import stalled_after
 
 SERVER = Path(__file__).with_name("server.py")
+MANY = 3  # pages, for which it is worth to load what each would load for itself
 TURNS = SERVER.parents[2] / "_build" / ".turns"  # of all pages of this checkout
 
 
 class Client:
     """A server of pages, for any number of threads. Use it in a ``with``: its end ends all pages.
 
-    environment: the pages'.
+    environment: the pages'. pages: how many there will be; for a few, nothing is loaded beforehand.
     """
 
-    def __init__(self, environment: Mapping[str, str]):
+    def __init__(self, environment: Mapping[str, str], pages: int):
         self._environment = dict(environment)
+        self._command = [sys.executable, str(SERVER), str(os.getpid()), *["warm"] * (pages >= MANY)]
         self._stall = stalled_after()
         self._process: subprocess.Popen | None = None
         self._ids = itertools.count()
@@ -76,7 +78,7 @@ class Client:
     def _running(self) -> subprocess.Popen:
         if self._process is None or self._process.poll() is not None:  # it was killed
             self._process = subprocess.Popen(
-                [sys.executable, str(SERVER), str(os.getpid())],
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=self._environment,

@@ -2,6 +2,7 @@
 
 import multiprocessing.util
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,10 @@ def _warm_fork_servers() -> None:
     Each is for the first one that starts; what starts later loads torch for itself, as it does for
     a reader.
     """
-    import matplotlib
-
-    # decided when it was loaded, before anybody knew that this would be a notebook
-    matplotlib.rcParams["backend"] = os.environ.setdefault(
-        "MPLBACKEND", "module://matplotlib_inline.backend_inline"
-    )
+    if plotting := sys.modules.get("matplotlib"):
+        # decided when it was loaded, before anybody knew that this would be a notebook
+        backend = "module://matplotlib_inline.backend_inline"
+        plotting.rcParams["backend"] = os.environ.setdefault("MPLBACKEND", backend)
     ranks, launches = [Spare("rank server")], [Spare("launch server")]
     spawn, start = multiprocessing.util.spawnv_passfds, Starter.start
 

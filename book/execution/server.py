@@ -1,7 +1,8 @@
-"""The process that has everything loaded and forks one more for each page: ``server.py PARENT``.
+"""The process that forks one more for each page: ``server.py PARENT [warm]``.
 
-A line of JSON on its standard input asks for a page, one on its standard output says what came of
-it. It ends with its parent, or when its input does, and everything below it as well.
+With "warm" it has loaded before what pages load. A line of JSON on its standard input asks for a
+page, one on its standard output says what came of it. It ends with its parent, or when its input
+does, and everything below it as well.
 """
 
 import json
@@ -17,14 +18,15 @@ from execution.leaving import adopt_orphans, end_all_below  # noqa: E402 - the p
 from rankbook.core.parent_death import die_with_parent  # noqa: E402
 
 
-def main(parent: int) -> None:
+def main(parent: int, warm: bool) -> None:
     """Load, then serve until the input ends."""
     die_with_parent(parent)
     os.setpgid(0, 0)  # a Ctrl-C is for the client, which then ends us
     adopt_orphans()
     from execution import kernel, page
 
-    kernel.load()
+    if warm:
+        kernel.load()
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     try:
@@ -95,4 +97,4 @@ def fork_page(request: dict, page) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), "warm" in sys.argv)

@@ -41,10 +41,10 @@ class Watch:
     (proportional set size: what is shared is counted once).
     """
 
-    def __init__(self, stalled: Callable[[], None], limit: float):
+    def __init__(self, stalled: Callable[[], None], limit: float, with_memory: bool = True):
         self.cpu: Counter[tuple[str, str]] = Counter()
         self.peak_bytes, self.doing = 0, "start"
-        self._stalled, self._limit = stalled, limit
+        self._stalled, self._limit, self._with_memory = stalled, limit, with_memory
         self._seen: dict[tuple[int, float], float] = {}
         self._still, self._recent = 0.0, 0.0
         self._stop = threading.Event()
@@ -69,7 +69,7 @@ class Watch:
             last = self._stop.wait(EVERY)
             processes = below()
             self._recent += self._count(processes)
-            if look % MEMORY_EVERY == 0:
+            if self._with_memory and look % MEMORY_EVERY == 0:
                 self.peak_bytes = max(self.peak_bytes, sum(map(memory, processes)))
             look += 1
             if last:

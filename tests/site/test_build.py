@@ -2,12 +2,17 @@
 
 import fcntl
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -43,12 +48,19 @@ def book(tmp_path):
 
 def write_chapter(root: Path, source: str, name: str = "01_part", **metadata) -> None:
     """The chapter with one cell in both languages; metadata: the cell's."""
+    write_cells(root, {"part": source}, name, **metadata)
+
+
+def write_cells(root: Path, sources: dict[str, str], name: str = "01_part", **metadata) -> None:
+    """The chapter with these cells, by their ids, in both languages; metadata: every cell's."""
+    title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# Part\n\nA."}
+    cells = [title]
+    for cell, source in sources.items():
+        cells.append({"cell_type": "code", "id": cell, "metadata": metadata, "source": source,
+                      "execution_count": None, "outputs": []})  # fmt: skip
     for language in ("en", "zh"):
-        cell = {"cell_type": "code", "id": "part", "metadata": metadata, "source": source}
-        cell |= {"execution_count": None, "outputs": []}
-        title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# Part\n\nA."}
         notebook = {
-            "cells": [title, cell],
+            "cells": cells,
             "metadata": {
                 "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
                 "language_info": {"name": "python", "pygments_lexer": "ipython3"},
@@ -61,9 +73,12 @@ def write_chapter(root: Path, source: str, name: str = "01_part", **metadata) ->
         (folder / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
 
 
-def build(root: Path) -> subprocess.CompletedProcess:
+def build(root: Path, **environment: str) -> subprocess.CompletedProcess:
     command = [sys.executable, str(root / "book" / "build.py")]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    variables = {**os.environ, **environment}
+    return subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=variables
+    )
 
 
 def execute(root: Path) -> subprocess.CompletedProcess:
@@ -81,7 +96,8 @@ def page(root: Path, language: str, name: str = "01_part") -> str:
 def executed(done: subprocess.CompletedProcess) -> list[str]:
     """The chapters that a build executed, in its own words; Jupyter Book executes none."""
     assert "Executed notebook" not in done.stdout, done.stdout
-    return re.findall(r"^  (\w+): \d+ s, \d+ left$", done.stdout, re.MULTILINE)
+    row = r"^  (\w+): (?:stopped after )?\d+ s, \d+ left \(\d+ min\)$"
+    return re.findall(row, done.stdout, re.MULTILINE)
 
 
 def test_built_once_executed_once(book):
@@ -120,7 +136,7 @@ def test_executed_only_when_what_it_imports_changed(book):
 def test_the_build_takes_what_nbmake_has_executed(book):
     for part in ("chapters/conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / part, book / part)
-    command = [sys.executable, "-m", "pytest", "chapters/zh", "--nbmake", "-q"]
+    command = [sys.executable, "-m", "pytest", "chapters/en", "--nbmake", "-q"]
     (book / "_build").mkdir()
     with (book / "_build" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a build goes on; it stops no test, and no test stops it
@@ -132,16 +148,139 @@ def test_the_build_takes_what_nbmake_has_executed(book):
     assert re.search(r'class="output .*six times 7', page(book, "en"), re.DOTALL)
 
 
-def test_failing_chapter_fails_the_build_every_time(book):
-    write_chapter(book, "wrong = 1\nraise ValueError('no rank here')")
+def test_a_chapter_that_stops_is_shown_up_to_there(book):
+    """A book all the same: with a mark, a list at the end, and exit status 1, every time."""
+    write_cells(book, {"before": "print(6 * 7)", "wrong": "raise ValueError('no rank here')",
+                       "after": "print(6 * 9)"})  # fmt: skip
     write_chapter(book, PART, "02_other")
     for others in (["02_other"], []):  # it is tried although the first one fails, and kept
         failed = build(book)
         assert sorted(executed(failed)) == ["01_part", *others]
         assert failed.returncode == 1
-        assert "chapters/en/01_part failed in cell 'part'" in failed.stdout
-        assert "raise ValueError('no rank here')" in failed.stdout, "the cell"
-        assert re.search(r"^ValueError: no rank here", failed.stdout, re.MULTILINE), "the error"
+        assert "1 page stopped on this machine" in failed.stdout
+        assert "01_part stopped in cell 'wrong'" in failed.stdout
+        assert "  why: ValueError: no rank here\n  log: _build/logs/en-01_part.log" in failed.stdout
+        assert re.search(r"^  what to do: .+", failed.stdout, re.MULTILINE)
+        for language, mark in (("en", "This page stopped"), ("zh", "本页没有运行完")):
+            shown = page(book, language)
+            assert mark in shown and ">wrong</span>" in shown
+            assert ">42\n" in shown and "no rank here" in shown and ">54\n" not in shown
+    write_cells(book, {"before": "print(6 * 7)"})
+    mended = build(book)
+    assert mended.returncode == 0 and "stopped" not in mended.stdout
+    assert "stopped" not in page(book, "en")
+
+
+def test_a_chapter_whose_process_dies_is_tried_once_more(book):
+    write_cells(book, {"first": "print(1)", "dies": "import os\nos.kill(os.getpid(), 9)"})
+    failed = build(book)
+    assert failed.returncode == 1
+    assert "01_part stopped in cell 'dies' (tried twice)" in failed.stdout
+    assert "the notebook's kernel ended" in failed.stdout
+    once = book / "once"
+    write_cells(
+        book,
+        {
+            "dies": f"""import os, pathlib
+if not pathlib.Path({str(once)!r}).exists():
+    pathlib.Path({str(once)!r}).touch()
+    os.kill(os.getpid(), 9)
+print("alive")"""
+        },
+    )
+    done = build(book)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert executed(done) == ["01_part"] and "alive" in page(book, "zh")
+
+
+def test_what_does_not_get_on_is_ended_and_what_does_is_not(book):
+    """By no clock: the second cell works for longer than the first one waits."""
+    write_cells(book, {"waits": "import time\ntime.sleep(3600)"})
+    works = "import time\nuntil = time.process_time() + 8\nwhile time.process_time() < until: pass"
+    write_chapter(book, works, "02_other")
+    done = build(book, RANKBOOK_STALLED_AFTER="4")
+    assert done.returncode == 1
+    assert "01_part stopped in cell 'waits'" in done.stdout and "02_other: " in done.stdout
+    assert "nothing in it got on for 4 s" in done.stdout
+    assert "RANKBOOK_STALLED_AFTER=1800 make book" in done.stdout
+    assert "02_other stopped" not in done.stdout
+    wrong = build(book, RANKBOOK_STALLED_AFTER="soon")
+    assert "RANKBOOK_STALLED_AFTER=soon is no number of seconds" in wrong.stdout + wrong.stderr
+
+
+ENDLESS = """import os, pathlib, subprocess, sys, time
+%load_ext rankbook
+%ranks start -n 2
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+pathlib.Path({ready!r}).touch()
+time.sleep(3600)"""
+
+
+@pytest.mark.parametrize("how", ["INT", "TERM", "KILL", "KILL of make"])
+def test_an_interrupted_build_leaves_nothing_and_the_next_goes_on(book, tmp_path, how):
+    """No process, no lock; one sentence where there is time for one; what was executed is kept."""
+    ready, first = tmp_path / "ready", "print('first')"
+    write_chapter(book, first, "02_other")
+    write_chapter(book, ENDLESS.format(ready=str(ready)))
+    (book / "_build").mkdir()
+    mark = f"{book}-{how}"
+    build_it = [sys.executable, str(book / "book" / "build.py")]
+    supervise = [sys.executable, str(book / "book" / "supervise.py"), *build_it]
+    made = ["sh", "-c", '"$@"; true', "sh", *supervise]  # as make: a process between
+    process = subprocess.Popen(
+        made if how == "KILL of make" else build_it,
+        env={**os.environ, "BUILD_MARK": mark}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    kept = book / "_build" / "executions" / "02_other"
+    assert until(
+        lambda: (ready.exists() and any(kept.glob("*.ipynb"))) or process.poll() is not None
+    )
+    assert process.poll() is None and len(marked(mark)) > 5
+    process.send_signal(getattr(signal, f"SIG{how.split()[0]}"))
+    said, _ = process.communicate()
+    assert until(lambda: not marked(mark)), marked(mark)
+    assert "Traceback" not in said
+    if not how.startswith("KILL"):
+        assert process.returncode == 128 + getattr(signal, f"SIG{how}")
+        assert f"Ended by SIG{how}. 1 executed chapters are kept" in said
+    write_chapter(book, "print('last')")
+    done = build(book)
+    assert done.returncode == 0 and executed(done) == ["01_part"]
+
+
+def test_a_second_build_says_for_whom_it_waits(book):
+    (book / "_build").mkdir()
+    with (book / "_build" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("process 4711, since 12:00:00")
+        lock.flush()
+        command = [sys.executable, "-u", str(book / "book" / "build.py")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
+            assert second.stdout is not None
+            line = second.stdout.readline()
+            second.terminate()
+            rest = second.stdout.read()
+    assert line == "Waiting for another build in this checkout: process 4711, since 12:00:00\n"
+    assert "Ended by SIGTERM" in rest and second.returncode == 128 + signal.SIGTERM
+
+
+def until(holds, seconds: float = 600) -> bool:
+    """Wait until it holds; the limit ends a hang, nothing else."""
+    end = time.monotonic() + seconds
+    while not (found := holds()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return bool(found)
+
+
+def marked(mark: str) -> list[str]:
+    """What carries the mark and still runs."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("BUILD_MARK") == mark and process.status() != "zombie":
+                found.append(f"{process.pid} {process.name()} {process.cmdline()}")
+    return found
 
 
 def test_what_a_chapter_shows_on_purpose_is_no_error_of_the_build(book):

@@ -3,11 +3,9 @@
 import pytest
 from stills import bare_page
 
-HANGS = 60_000  # milliseconds
-
 
 @pytest.fixture
-def bare(browser, tmp_path):
+def bare(browser, tmp_path, patient):
     """``bare(NAME, language, theme="light", **context options)`` opens a figure's own page.
 
     At the end nothing may have gone wrong: no error in the console or in a script, no request to
@@ -19,7 +17,7 @@ def bare(browser, tmp_path):
         path = tmp_path / f"{name}-{language}-{theme}.html"
         path.write_text(bare_page(name, language, theme), "utf-8")
         context = browser.new_context(**options)
-        context.set_default_timeout(HANGS)
+        patient(context)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda m: m.type == "error" and wrong.append(f"console: {m.text}"))
