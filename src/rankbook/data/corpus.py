@@ -3,7 +3,8 @@
 import hashlib
 import unicodedata
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def wikitext2() -> Corpus:
     """
     texts, source = search("WikiText-2", _from_folder, _from_hub, _from_python)
     path = cache_folder() / f"wikitext-2-{_fingerprint(texts)}.pt"
-    vocab, ids = _load(path) or _make(texts, path)
+    vocab, ids = _load(path) or _load_or_make(texts, path)
     return Corpus(vocab, *(ids[split].long() for split in SPLITS), source=source)
 
 
@@ -74,6 +75,41 @@ def _from_hub() -> tuple[dict[str, str], str]:
 
 def _from_python() -> tuple[dict[str, str], str]:
     return embedded.prose(), "English prose of this Python (pydoc_data.topics) in its place"
+
+
+def _load_or_make(texts: dict[str, str], path: Path) -> tuple[Vocab, dict[str, Tensor]]:
+    """Return what `path` keeps; where it keeps nothing, one process makes it, and others wait."""
+    with _turn(path):
+        return _load(path) or _make(texts, path)
+
+
+@contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """One process at a time, of those that ask for `path`; the system ends a killed one's turn.
+
+    In a folder that cannot be written, or on a system without such locks, nobody waits.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError, RuntimeError):
+            import fcntl
+
+            _make_folder(path)
+            file = stack.enter_context(lock.open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            stack.callback(fcntl.flock, file, fcntl.LOCK_UN)  # for a forked child's copy as well
+            # whoever waits has this file open; whoever comes later finds what is kept
+            stack.callback(_remove, lock)
+        yield
+
+
+def _remove(file: Path) -> None:
+    with suppress(OSError):
+        file.unlink()
+
+
+def _make_folder(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def _make(texts: dict[str, str], path: Path) -> tuple[Vocab, dict[str, Tensor]]:
@@ -125,5 +161,5 @@ def _save(content: dict, path: Path) -> None:
     A folder that cannot be written to costs the next rank its two seconds, and is no error.
     """
     with suppress(OSError, RuntimeError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_folder(path)
         write_atomic(path, lambda file: torch.save(content, file))

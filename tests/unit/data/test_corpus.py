@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,32 @@ def test_kept_file_runs_no_code(small_data, tmp_path):
         pickle.dump(Planted(), file, protocol=2)  # what torch.load reads without a warning
     assert torch.equal(wikitext2().train, made.train)
     assert not (tmp_path / "ran").exists()
+
+
+def test_of_those_that_find_nothing_one_makes_the_ids(small_data, monkeypatch):
+    looks, made = [], []
+    everybody_looked = threading.Event()
+    load, make = corpus._load, corpus._make
+
+    def watched_load(path):
+        found = load(path)
+        looks.append(found)
+        if len(looks) > 3:  # each of the three once, and one that may make them once more
+            everybody_looked.set()
+        return found
+
+    def watched_make(texts, path):
+        everybody_looked.wait(5)
+        made.append(path)
+        return make(texts, path)
+
+    monkeypatch.setattr(corpus, "_load", watched_load)
+    monkeypatch.setattr(corpus, "_make", watched_make)
+    with ThreadPoolExecutor(3) as pool:
+        texts = [call.result() for call in [pool.submit(wikitext2) for _ in range(3)]]
+    assert looks[:4] == [None] * 4 and len(made) == 1
+    assert all(torch.equal(text.train, texts[0].train) for text in texts)
+    assert kept() == made
 
 
 def test_folder_that_cannot_be_written_is_no_error(small_data, tmp_path, monkeypatch):
