@@ -146,7 +146,7 @@ def execute_missing(wanted: list[tuple[Path, str]]) -> list:
     from stopped import shown
 
     left, failed, began = len(wanted), [], time.monotonic()
-    print(f"Executing {left} chapters, {AT_A_TIME} at a time. {in_words()}", flush=True)
+    print(f"Executing {left} chapters, {AT_A_TIME} at a time. {in_words()}".strip(), flush=True)
     for done in execute(wanted):
         left -= 1
         what = "stopped after " if done.outcome.failure else ""

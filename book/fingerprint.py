@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Keys:
 
     def __init__(self, root: Path):
         self.root = root
-        self.library = Library(root / "src")
+        self.library = library(root / "src", state(root / "src"))
 
     def of(self, path: Path) -> str:
         """Hash of all that the outputs of the notebook at `path` depend on; 16 hex digits.
@@ -64,6 +64,18 @@ class Keys:
         if any(text == "launch" or "launch/" in text for text in use.strings):
             found |= set((self.root / "launch").rglob("*"))
         return found
+
+
+@lru_cache(maxsize=1)
+def library(src: Path, state: tuple) -> Library:
+    """The library at `src` in this `state`: read once, as long as no file changes."""
+    return Library(src)
+
+
+def state(src: Path) -> tuple:
+    """What changes with any file below `src`."""
+    stats = ((str(path), path.stat()) for path in sorted(src.rglob("*.py")))
+    return tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 
 def page_key(root: Path, language: str) -> str:

@@ -1,5 +1,6 @@
 """The pages of one language: Jupyter Book, given chapters that are executed already."""
 
+import json
 import os
 import re
 import shutil
@@ -89,7 +90,7 @@ def fill(folder: Path, chapters: dict[str, Path]) -> dict[str, dict]:
     cache, executed = get_cache(folder), {}
     for page, path in chapters.items():
         notebook = read(path)
-        executed[page] = dict(notebook.metadata.executed)
+        executed[page] = json.loads(json.dumps(notebook.metadata.executed))  # as plain types
         bundle = CacheBundleIn(notebook, page, data={})
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
     return executed

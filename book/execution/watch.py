@@ -27,7 +27,7 @@ def stalled_after() -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if seconds <= 0:
+    if not seconds > 0:  # nan is not, either
         raise ValueError(f"{STALLED_AFTER}={text} is no number of seconds; give one, such as 600")
     return seconds
 
