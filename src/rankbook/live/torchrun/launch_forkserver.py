@@ -18,8 +18,9 @@ LOAD_SECONDS = 120.0
 # Read when libraries are loaded: a fork server that was started with others is of no use.
 READ_AT_START = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH", "PYTORCH_", "PYTHON",
                  "LD_", "CUDA_")  # fmt: skip
-# torch sets it by itself, where an optimizer is made; it is read when something is compiled
-READ_LATER = {"TORCHINDUCTOR_CACHE_DIR"}
+# Set by libraries (torch where an optimizer is made, lightning when it is loaded), and read where
+# something is compiled, or GPUs are looked for.
+READ_LATER = {"TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"}
 
 
 class WarmStartFailed(Exception):
