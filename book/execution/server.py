@@ -20,7 +20,9 @@ from rankbook.core.parent_death import die_with_parent  # noqa: E402
 
 def main(parent: int, warm: bool) -> None:
     """Load, then serve until the input ends."""
-    die_with_parent(parent)
+    # not by SIGKILL: what pages have started in sessions of their own has only us to end it
+    signal.signal(signal.SIGTERM, leave)
+    die_with_parent(parent, signal.SIGTERM)
     os.setpgid(0, 0)  # a Ctrl-C is for the client, which then ends us
     adopt_orphans()
     from execution import kernel, page
@@ -33,6 +35,12 @@ def main(parent: int, warm: bool) -> None:
         serve(0, answers, page)
     finally:
         end_all_below()
+
+
+def leave(*_) -> None:
+    """End everything below this process, and this process."""
+    end_all_below()
+    os._exit(0)
 
 
 def serve(requests: int, answers: int, page) -> None:
@@ -74,7 +82,8 @@ def fork_page(request: dict, page) -> tuple[int, int]:
         return result, pid
     try:
         die_with_parent(server)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         adopt_orphans()
         os.setsid()
         log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
