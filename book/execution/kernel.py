@@ -26,6 +26,7 @@ MODULES = (
     "transformers.trainer",
     "lightning",
 )
+SET_LATER = {"OMP_NUM_THREADS", "PYTHONIOENCODING"}  # what launches are given
 HARMLESS = {"jemalloc_bg_thd"}  # threads of libraries that expect forks
 
 
@@ -58,7 +59,7 @@ def _warm_fork_servers() -> None:
         # decided when it was loaded, before anybody knew that this would be a notebook
         backend = "module://matplotlib_inline.backend_inline"
         plotting.rcParams["backend"] = os.environ.setdefault("MPLBACKEND", backend)
-    ranks, launches = [Spare("rank server")], [Spare("launch server")]
+    ranks, launches = [Spare("rank server")], [Spare("launch server", before=_set_when_loaded)]
     spawn, start = multiprocessing.util.spawnv_passfds, Starter.start
 
     def spawn_warm(path, arguments, files):
@@ -78,9 +79,17 @@ def _warm_fork_servers() -> None:
 
 
 def _settings(environment: dict[str, str]) -> dict[str, str]:
-    """The part of `environment` that libraries read when they are loaded."""
+    """The part of `environment` that libraries read when they are loaded, and only then."""
     read = (name for name in environment if name.startswith(READ_AT_START))
-    return {name: environment[name] for name in read if name not in READ_LATER}
+    return {name: environment[name] for name in read if name not in {*READ_LATER, *SET_LATER}}
+
+
+def _set_when_loaded() -> None:
+    """What a fresh process would have read from `SET_LATER`."""
+    if (threads := os.environ.get("OMP_NUM_THREADS")) and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(int(threads))
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding=os.environ.get("PYTHONIOENCODING", stream.encoding))
 
 
 def load() -> None:
