@@ -22,7 +22,7 @@ from rankbook.models.transformer import TransformerConfig, TransformerLM, initia
 from rankbook.parallel.replicas import here
 from rankbook.parallel.stages import cut
 
-SIZES = TransformerConfig(48, d_model=32, d_hidden=64, heads=8, layers=4, max_length=8)
+LAYERS = 4
 MICROBATCHES = 2
 ROWS = 16
 
@@ -31,11 +31,15 @@ class Trial:
     """The two, step by step, on the ranks of a `layout`; `way` says how they are put together.
 
     Every rank calls the same methods: `build`, the `parts` of a step as often as wanted, `close` in
-    any case. timeout: seconds that a rank waits for another. errors, norms: of each step that was
-    finished, the relative errors of the clipped gradient, and of its norm before clipping.
+    any case. timeout: seconds that a rank waits for another. layers: the model's. errors, norms: of
+    each step that was finished, the relative errors of the clipped gradient, and of its norm before
+    clipping.
     """
 
-    def __init__(self, layout: Layout, way: Way, timeout: float):
+    def __init__(self, layout: Layout, way: Way, timeout: float, layers: int = LAYERS):
+        self.sizes = TransformerConfig(
+            48, d_model=32, d_hidden=64, heads=8, layers=layers, max_length=8
+        )
         self.way, self.layout = way, way.layout(layout)
         self.groups, self.mesh = _mesh(layout, timeout)
         self.errors: list[float] = []
@@ -44,12 +48,12 @@ class Trial:
 
     def build(self) -> None:
         """The whole model, and this rank's part of it, with the same values."""
-        self.whole = TransformerLM(SIZES)
+        self.whole = TransformerLM(self.sizes)
         initialise(self.whole, 0)
         plan = make_plan(self.layout, "gpipe", MICROBATCHES)
         (index,) = plan.stages_of(self.mesh["pp"].get_local_rank())
         with torch.device("meta"):
-            stage = cut(TransformerLM(SIZES), index, plan.stages)
+            stage = cut(TransformerLM(self.sizes), index, plan.stages)
         self.way.cut(stage, self.mesh)
         if self.layout.cp > 1:
             context_parallel(stage, self.mesh["cp"].get_group())
@@ -58,7 +62,7 @@ class Trial:
         # DDP puts "module." before the names, so they are asked of what is inside it
         wrapped = self.way.wrap(stage, self.layout, self.mesh)
         self.named = dict(stage.named_parameters())
-        self.part = Part(plan, {index: wrapped}, self.mesh, SIZES, self.layout)
+        self.part = Part(plan, {index: wrapped}, self.mesh, self.sizes, self.layout)
         # plain SGD: an error in a gradient stays as large as it is
         self.optimizers = [
             torch.optim.SGD(parameters, lr=0.1)
@@ -71,9 +75,11 @@ class Trial:
         return [self._backward, self._average, self._clip, self._compare]
 
     def _backward(self) -> None:
+        if self.errors:
+            self._go_on()
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-        text = torch.randint(SIZES.vocab_size, (ROWS, 9), generator=self.batches)
+        text = torch.randint(self.sizes.vocab_size, (ROWS, 9), generator=self.batches)
         tokens, targets = text[:, :-1], text[:, 1:]
         token_loss(self.whole(tokens), targets).backward()
         self.part.step(*(self.way.share(ids, self.mesh) for ids in (tokens, targets)))
@@ -86,12 +92,14 @@ class Trial:
         self.off = abs(self.way.clip(self.part).item() / right - 1)
 
     def _compare(self) -> None:
-        """Whatever came out, the next step begins with the whole model's parameters."""
         self.norms.append(max(gather(self.off)))
         total = agree(self._squares)  # no rank waits for one that raised
         dist.all_reduce(total)
         wrong, whole = total.tolist()
         self.errors.append(math.sqrt(wrong / whole))
+
+    def _go_on(self) -> None:
+        """Whatever came out, the next step begins with the whole model's parameters."""
         for optimizer in self.optimizers:
             optimizer.step()
         self._set_right()

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from rankbook.core.agreement import gather
 from rankbook.mesh.layout import Layout
-from rankbook.mesh.trial import Trial
+from rankbook.mesh.trial import LAYERS, Trial
 from rankbook.mesh.ways import find_way
 from rankbook.parallel.trying import (
     CANNOT,
@@ -42,12 +42,14 @@ class LayoutOutcome:
     message: str = ""
 
 
-def try_layout(layout: str, way: str, steps: int = 2, timeout: float = 20.0) -> LayoutOutcome:
+def try_layout(
+    layout: str, way: str, steps: int = 2, timeout: float = 20.0, layers: int = LAYERS
+) -> LayoutOutcome:
     """Train a small model for `steps` on `layout`, put together in this `way`; say what came out.
 
     layout: "pp=2,dp=2,tp=2", or with cp; who shares a copy is the way's. way: one of
     `LAYOUT_WAYS`. Every step begins with the whole model's parameters, so that its error is its
-    own.
+    own. layers: of the model, as many as the pipeline has stages or more.
 
     Call it on all of the layout's ranks. All of it is done on the CPU over gloo groups of its own.
     A rank on which something is raised closes them, so that the others are not left waiting; where
@@ -64,7 +66,7 @@ def try_layout(layout: str, way: str, steps: int = 2, timeout: float = 20.0) -> 
         made.layout(parsed)
     except ValueError as error:
         return LayoutOutcome(layout, way, CANNOT, message=str(error))
-    trial = Trial(parsed, made, timeout)
+    trial = Trial(parsed, made, timeout, layers)
     step, message = _run(trial, steps)
     errors, norms = tuple(trial.errors), tuple(trial.norms)
     trial.close()
