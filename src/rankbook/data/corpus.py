@@ -5,7 +5,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -28,6 +28,17 @@ class Corpus:
     valid: Tensor
     test: Tensor
     source: str
+
+    def common(self, words: int) -> "Corpus":
+        """The same text with its `words` most common words; every other one is ``<unk>``.
+
+        ``<unk>`` counts as one of them. Raises ValueError if there are fewer than two.
+        """
+        if words < 2:
+            raise ValueError(f"words is {words}; it must be 2 or more")
+        ids = {split: getattr(self, split) for split in SPLITS}
+        ids = {split: old * (old < words) for split, old in ids.items()}  # the id of <unk> is 0
+        return replace(self, vocab=Vocab(self.vocab[:words]), **ids)
 
 
 def wikitext2() -> Corpus:

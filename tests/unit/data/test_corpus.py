@@ -52,6 +52,17 @@ def test_small_ids_by_hand(small_data):
     assert text.test.tolist() == [3, 2, 8, 5]
 
 
+def test_only_common_words(small_data):
+    whole = wikitext2()
+    text = whole.common(4)
+    assert list(text.vocab) == ["<unk>", "=", "cat", "the"] and text.vocab.id("the") == 3
+    assert text.train.tolist() == [1, 0, 0, 1, 3, 2, 0, 0, 3, 2, 0, 0]
+    assert text.test.tolist() == [3, 2, 0, 0] and whole.test.tolist() == [3, 2, 8, 5]
+    assert whole.common(99).vocab == whole.vocab
+    with pytest.raises(ValueError, match="words is 1"):
+        whole.common(1)
+
+
 def kept() -> list[Path]:
     return list(Path(os.environ["RANKBOOK_CACHE"]).iterdir())
 

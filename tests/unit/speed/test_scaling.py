@@ -1,5 +1,7 @@
 """The parts of a step of DDP, the two efficiencies, and a trace's arithmetic."""
 
+import json
+
 import pytest
 import torch
 
@@ -50,6 +52,11 @@ def test_a_backward_pass_is_traced():
     names = [span.name for span in found.operations]
     assert names == ["SumBackward0", "ReluBackward0", "MmBackward0"] and not found.sent
     assert found.operations[0].start == 0 and x.grad is not None
+
+
+def test_a_trace_goes_through_a_file():
+    found = trace((1, 2), (5, 6))
+    assert BackwardTrace.of(json.loads(json.dumps(found.as_dict()))) == found
 
 
 def test_nothing_to_trace():

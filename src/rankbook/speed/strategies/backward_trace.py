@@ -3,8 +3,8 @@
 Source: https://docs.pytorch.org/docs/stable/profiler.html
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from torch.profiler import ProfilerActivity, profile
 
@@ -28,6 +28,18 @@ class BackwardTrace(NamedTuple):
 
     operations: list[Span]
     sent: list[Span]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "BackwardTrace":
+        """The trace that `as_dict` wrote, such as one of a result file."""
+        return cls(*([Span(*each) for each in record[part]] for part in cls._fields))
+
+    def as_dict(self) -> dict[str, list[list]]:
+        """For a file: each span as [name, start, end], to the microsecond."""
+        return {
+            part: [[span.name, round(span.start, 6), round(span.end, 6)] for span in spans]
+            for part, spans in zip(self._fields, self, strict=True)
+        }
 
     @property
     def computed(self) -> float:

@@ -1,0 +1,104 @@
+"""What DDP hides: backward passes of rank 0 by torch's profiler, with one bucket and with several.
+
+    python -m benchmarks.backward_traces
+
+Writes book/results/backward_traces-cpu-2.json. The ranks have a thread each. Of the passes that are
+traced, the one with the median hidden share is kept, the first one aside: DDP makes its buckets
+anew after it. Nothing else should run on the machine meanwhile.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.record import check_repeats, write
+from rankbook.core.others import others
+from rankbook.models.classifier import Classifier
+from rankbook.speed.batches import make_batch
+from rankbook.speed.reviews import synthetic
+from rankbook.speed.sizes import size
+from rankbook.speed.strategies.backward_trace import BackwardTrace, trace_backward
+
+RANKS, ROWS = 2, 6  # of each rank
+WIDE = {"max_length": 64}
+NARROW = WIDE | {"vocab_size": 1000, "layers": 4}
+CASES = {  # the size's changes, and the limit of a bucket in MiB
+    "one bucket": (NARROW, 1000),
+    "buckets of 1 MiB": (NARROW, 1),
+    "30,522 words, by default": (WIDE, None),
+}
+WHAT = (
+    "The backward pass of a classifier in DDP, rank 0 of {ranks}, {rows} reviews of 64 random "
+    "words on each rank: its operations and its all_reduces as torch.profiler saw them, the pass "
+    "with the median hidden share of {repeats}; milliseconds until the last gradient is computed "
+    "and until all are averaged"
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Trace, print one line a case, and write the result."""
+    parser = argparse.ArgumentParser(description="Trace backward passes of DDP.")
+    parser.add_argument("--repeats", type=int, default=15, help="traced passes of each case (15)")
+    repeats = parser.parse_args(arguments).repeats
+    check_repeats(parser, repeats)
+    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    with tempfile.TemporaryDirectory() as folder, others() as other:
+        mp.start_processes(on_rank, (folder, repeats), nprocs=RANKS, start_method="spawn")
+        traces = {n: BackwardTrace.of(found) for n, found in torch.load(f"{folder}/found").items()}
+    rows = [row(name, trace) for name, trace in traces.items()]
+    about = {"kind": "CPU", "ranks": RANKS, "backend": "gloo", "load": load}
+    about |= {"others": round(other.share, 2)}
+    about |= {"traces": {name: trace.as_dict() for name, trace in traces.items()}}
+    what = WHAT.format(ranks=RANKS, rows=ROWS, repeats=repeats)
+    path = write(f"backward_traces-cpu-{RANKS}", what, rows, libraries=("torch",), **about)
+    print(*rows, other, path, sep="\n")
+
+
+def row(case: str, trace: BackwardTrace) -> dict:
+    """One line of the table."""
+    return {
+        "case": case,
+        "operations": len(trace.operations),
+        "all_reduces": len(trace.sent),
+        "hidden": round(trace.hidden, 2),
+        "computed ms": round(1e3 * trace.computed, 1),
+        "averaged ms": round(1e3 * max(span.end for span in trace.sent), 1),
+    }
+
+
+def on_rank(rank: int, folder: str, repeats: int) -> None:
+    """One rank: trace all cases; rank 0 writes what it saw."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
+    dist.init_process_group("gloo", **where)
+    found = {name: median_trace(*case, repeats).as_dict() for name, case in CASES.items()}
+    if rank == 0:
+        torch.save(found, Path(folder, "found"))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def median_trace(changes: dict, limit: int | None, repeats: int) -> BackwardTrace:
+    """This rank's pass with the median hidden share; all ranks call."""
+    of = size("cpu", **changes)
+    model = Classifier(of.model, attention="sdpa").initialise(seed=0)
+    ddp, found = DistributedDataParallel(model, bucket_cap_mb=limit), []
+    mine = make_batch(synthetic(ROWS, of), list(range(ROWS)), "longest of all", of.max_length)
+    for _ in range(1 + repeats):
+        loss = F.cross_entropy(ddp(*mine.inputs), mine.labels)
+        dist.barrier()
+        found.append(trace_backward(loss.backward))
+    return sorted(found[1:], key=lambda trace: trace.hidden)[repeats // 2]
+
+
+if __name__ == "__main__":
+    main()
