@@ -3,6 +3,7 @@
 import datetime
 import gc
 import math
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -24,22 +25,25 @@ class Trial:
     """The two, step by step, on the four ranks of a `plan` of 2 ranks x 2 replicas.
 
     Every rank calls the same methods: `build`, `step` as often as wanted, `close` in any case.
-    timeout: seconds that a rank waits for another.
+    timeout: seconds that a rank waits for another. layers: of the model.
     """
 
-    def __init__(self, plan: PipelinePlan, wrapping: Wrapping, timeout: float):
+    def __init__(self, plan: PipelinePlan, wrapping: Wrapping, timeout: float, layers: int):
         self.plan, self.wrapping = plan, wrapping
+        self.sizes = replace(SIZES, layers=layers)
         self.groups, self.mesh = _mesh(timeout)
         self.batches = torch.Generator().manual_seed(1)
 
     def build(self) -> None:
         """The unsplit model, and this rank's wrapped stages with the same values."""
-        self.whole = TransformerLM(SIZES)
+        self.whole = TransformerLM(self.sizes)
         initialise(self.whole, 0)
         indices = self.plan.stages_of(self.mesh["pp"].get_local_rank())
-        bare = {i: stage_module(SIZES, i, self.plan.stages, torch.device("cpu")) for i in indices}
+        bare = {
+            i: stage_module(self.sizes, i, self.plan.stages, torch.device("cpu")) for i in indices
+        }
         wrapped = {i: self.wrapping.apply(module, self.mesh["dp"]) for i, module in bare.items()}
-        self.pipeline = Pipeline(self.plan, wrapped, self.mesh, token_loss, SIZES)
+        self.pipeline = Pipeline(self.plan, wrapped, self.mesh, token_loss, self.sizes)
         # DDP puts "module." before the names, so they are asked of what is inside it
         self.parameters = {
             name: parameter
@@ -60,7 +64,7 @@ class Trial:
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         rows = 2 * self.plan.replicas * self.plan.microbatches
-        text = torch.randint(SIZES.vocab_size, (rows, 7), generator=self.batches)
+        text = torch.randint(self.sizes.vocab_size, (rows, 7), generator=self.batches)
         tokens, targets = text[:, :-1], text[:, 1:]
         token_loss(self.whole(tokens), targets).backward()
         replica = self.mesh["dp"].get_local_rank()

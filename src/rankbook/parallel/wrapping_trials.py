@@ -49,12 +49,18 @@ class Outcome:
 
 
 def try_wrapping(
-    schedule: str, wrapping: str, microbatches: int = 4, steps: int = 2, timeout: float = 20.0
+    schedule: str,
+    wrapping: str,
+    microbatches: int = 4,
+    steps: int = 2,
+    timeout: float = 20.0,
+    layers: int = 8,
 ) -> Outcome:
     """Train a small model for `steps` with `wrapping` under `schedule`; say what came out.
 
     microbatches: of each of the two pipelines. Every step begins with the unsplit model's
     parameters, so that its error is its own. Some wrappings only raise in the second step.
+    layers: of the model, a multiple of the stages.
 
     Call it on all of exactly four ranks: two per pipeline, two replicas. All of it is done on the
     CPU over gloo groups of its own. A rank on which something is raised closes them, so that the
@@ -71,7 +77,7 @@ def try_wrapping(
         plan = PipelinePlan(schedule, 2, microbatches, replicas=2)
     except ValueError as error:
         return Outcome(*of, CANNOT, message=str(error))
-    found, step, message = _run(Trial(plan, made, timeout), steps)
+    found, step, message = _run(Trial(plan, made, timeout, layers), steps)
     errors, missing = tuple(error for error, _ in found), max((n for _, n in found), default=0)
     if message:
         verdict = CANNOT if message.startswith(NOT_HERE) else RAISES
