@@ -77,7 +77,7 @@ PROGRAMS := tests/distributed tests/wrappings tests/originals
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
-	@$(BIN)/python -m pytest chapters --nbmake --timeout=0 $(TIMED) $(TWO_AT_A_TIME)
+	@$(BIN)/python -m pytest chapters --nbmake --timeout=0 $(TIMED) $(THREE_AT_A_TIME)
 
 test-pages: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TIMED) $(THREE_AT_A_TIME)
