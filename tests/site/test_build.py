@@ -164,6 +164,7 @@ def test_a_chapter_that_stops_is_shown_up_to_there(book):
             shown = page(book, language)
             assert re.search(f"{mark}.*>wrong<.*no rank here", shown, re.DOTALL), shown
             assert ">42\n" in shown and ">54\n" not in shown
+            assert "Last verified" not in shown and "最近一次验证" not in shown
     write_cells(book, {"before": "print(6 * 7)"})
     mended = build(book)
     assert mended.returncode == 0 and "stopped" not in mended.stdout

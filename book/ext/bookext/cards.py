@@ -29,7 +29,7 @@ def add_cards(app, doctree):
     words = words_of(app.config.html_context["lang"])
     rows = recorded(docname.rpartition("/")[2], words)
     execution = app.config.html_context.get("executed", {}).get(docname)
-    if execution:
+    if execution and "stopped" not in execution:  # which verified nothing
         rows.insert(0, describe(this_run(doctree, execution), words))
     cards = written_cards(top)
     place = top.index(cards[0][0]) if cards else min(2, len(top.children))
