@@ -30,11 +30,12 @@ class Others:
 
 @contextmanager
 def others() -> Iterator[Others]:
-    """Watch the machine while something is timed, in a notebook, on a rank or in a program.
+    """Watch the machine while something is timed, in a notebook, on a rank or in a program::
 
         with others() as other:
             seconds = in_turns(work, 5)
-        if other.quiet: ...
+        if other.quiet:
+            judge(seconds)
 
     Other programs are all but the notebook, its ranks and what they started. Counted in the
     system's ticks of a hundredth of a second, so of use for a tenth of a second and more. Without
