@@ -1,4 +1,4 @@
-"""Execute chapters: two at a time where the memory suffices, each watched and kept.
+"""Execute chapters: three at a time where the memory suffices, each watched and kept.
 
 What the kernels and their ranks write besides their cells' outputs goes to ``_build/logs``: a
 chapter that shows how a process dies is no failing build.
@@ -20,7 +20,7 @@ from execution.client import Client
 from execution.outcome import Failure, Outcome
 from fingerprint import OUT
 
-AT_A_TIME = 2  # each holds ranks of its own, and two cores are the least
+AT_A_TIME = 3  # on the two cores that are the least: a page waits half of its time
 LOGS = OUT / "logs"
 PROFILE = OUT / "profile"  # what each chapter took when it was last executed
 

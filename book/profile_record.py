@@ -59,6 +59,8 @@ def write_record() -> int:
         more = {"processor": processor(), "whole": whole}
         what = "What make book takes from nothing, and each chapter of it"
         Result(what, rows, "make profile-book", libraries, more=more).write(RECORD)
+        # what was executed may serve the next make book as well
+        shutil.copytree(out / "executions", ROOT / "_build" / "executions", dirs_exist_ok=True)
         shutil.rmtree(out)
     return build.returncode
 

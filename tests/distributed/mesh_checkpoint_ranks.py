@@ -28,6 +28,7 @@ LAYOUTS = [
     ("pp=2,dp=2,tp=2", "fsdp"),
 ]
 STEPS = 2
+DEADLINE = timedelta(seconds=400)
 Tensors = dict[str, torch.Tensor]
 
 
@@ -60,7 +61,8 @@ def work(folder: str, worlds: list[int], todo: str) -> dict[str, int]:
 
 def _join(store: Path, rank: int, world_size: int) -> None:
     where = {"init_method": f"file://{store}", "rank": rank, "world_size": world_size}
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60), **where)
+    # worlds with less to do wait here for the others: as long as the launch may take
+    dist.init_process_group("gloo", timeout=DEADLINE, **where)
 
 
 def _make(layout: Layout, seed: int) -> tuple[Part, torch.optim.Optimizer]:

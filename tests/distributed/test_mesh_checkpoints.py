@@ -10,7 +10,7 @@ import pytest
 from rankbook.mesh import Layout
 from rankbook.models import TransformerLM
 from tests.distributed.launch import run_ranks
-from tests.distributed.mesh_checkpoint_ranks import CONFIG, LAYOUTS, work
+from tests.distributed.mesh_checkpoint_ranks import CONFIG, DEADLINE, LAYOUTS, work
 
 pytestmark = pytest.mark.timeout(600)  # up to eight ranks on however few cores
 
@@ -24,7 +24,9 @@ def ranks(tmp_path_factory):
     found = []
     for worlds, todo in (([4, 2, 1], "save"), ([8], "save and load"), ([4, 2, 1], "load")):
         folder = tmp_path_factory.mktemp("ranks")
-        found += run_ranks(work, folder, sum(worlds), kept, worlds, todo, deadline=400.0)
+        found += run_ranks(
+            work, folder, sum(worlds), kept, worlds, todo, deadline=DEADLINE.total_seconds()
+        )
     return found
 
 
