@@ -21,6 +21,7 @@ from library import Library
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / os.environ.get("RANKBOOK_BUILD", "_build")  # another folder: all is made anew there
 COMPILED = {".pyc", ".so"}
+OF_CHAPTERS = {"chapters.json", "make_book.json"}
 
 
 class Keys:
@@ -88,8 +89,8 @@ def page_key(root: Path, language: str) -> str:
 
 
 def results(root: Path) -> list[Path]:
-    """The recorded results that chapters may show; ``chapters.json`` is for their cards."""
-    return [p for p in (root / "book" / "results").glob("*.json") if p.name != "chapters.json"]
+    """The recorded results that chapters may show: without those on the chapters themselves."""
+    return [p for p in (root / "book" / "results").glob("*.json") if p.name not in OF_CHAPTERS]
 
 
 def names(result: Path) -> set[str]:

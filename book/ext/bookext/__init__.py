@@ -3,9 +3,9 @@
 from importlib import import_module
 
 PARTS = (
-    "addresses", "anchors", "cards", "drawings", "excerpts", "figures", "formulas", "generated",
-    "lexers", "moving", "plots", "redirects", "scripts", "search", "stopped", "symptoms", "weight",
-    "words",
+    "addresses", "anchors", "cards", "contents", "drawings", "excerpts", "figures", "formulas",
+    "generated", "lexers", "moving", "plots", "redirects", "scripts", "search", "stopped",
+    "symptoms", "weight", "words",
 )  # fmt: skip
 
 

@@ -1,13 +1,12 @@
 """The words around the pages: our templates' in both languages, the theme's in Chinese."""
 
 import gettext
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import sphinx.locale
 import yaml
 from docutils import nodes
-from markupsafe import Markup
 
 WORDS = Path(__file__).resolve().parents[2] / "words.yml"
 LAB = "http://127.0.0.1:8888"  # where `make lab` serves the chapters
@@ -49,24 +48,6 @@ def add_words(app, pagename, templatename, context, doctree):
     context["author"] = app.config.author
 
 
-def draw_contents_once(drawn, app, pagename, templatename, context, doctree):
-    """Give the templates `once`, which draws the contents of the book beside a page.
-
-    No page of source code is in the contents: they differ only in how deep the page lies, and are
-    `drawn` once for each depth. Drawing them for each of some hundred took a third of the build.
-    """
-
-    def once(draw, **options):
-        if not pagename.startswith("_modules/"):
-            return draw(**options)
-        depth = pagename.count("/")
-        if depth not in drawn:
-            drawn[depth] = Markup(draw(**options))
-        return drawn[depth]
-
-    context["once"] = once
-
-
 def name_hidden_cells(app, doctree):
     """Say what a click on a hidden part of a cell shows: its code, its output, or both."""
     words = words_of(app.config.html_context["lang"])["hidden"]
@@ -79,5 +60,3 @@ def setup(app):
     app.connect("doctree-read", name_hidden_cells)
     app.connect("config-inited", translate_theme)
     app.connect("html-page-context", add_words)
-    once = partial(draw_contents_once, {})
-    app.connect("html-page-context", once, priority=400)  # the theme draws at 500
