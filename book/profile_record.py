@@ -13,13 +13,13 @@ from build_record import RECORD
 from execution.leaving import below
 from execution.watch import memory
 from fingerprint import ROOT
+from profile_book import CELLS, shares
 
 from rankbook.core.others import others
 from rankbook.core.results import Result
 
 FRESH = "_build/fresh"  # in place of _build
 LIBRARIES = ("torch", "jupyter-book", "ipykernel", "nbclient", "matplotlib")
-CELLS = 5  # a chapter's heaviest, that are recorded
 EVERY = 2.0  # seconds between two looks at the memory
 
 
@@ -73,15 +73,9 @@ def row(path: Path) -> dict:
         "CPU seconds": round(facts["cpu"], 1),
         "seconds": round(facts["seconds"], 1),
         "peak GB": round(facts["peak_bytes"] / 1e9, 2),
-        "processes": heaviest(facts["by_process"], 3),
-        "cells": heaviest(facts["by_cell"], CELLS),
+        "processes": shares(facts["by_process"], 3),
+        "cells": shares(facts["by_cell"], CELLS),
     }
-
-
-def heaviest(seconds: dict[str, float], most: int) -> dict[str, float]:
-    """The `most` largest, rounded, the largest first."""
-    rows = sorted(seconds.items(), key=lambda row: -row[1])[:most]
-    return {name: round(taken, 1) for name, taken in rows if taken >= 0.1}
 
 
 def size(folder: Path) -> int:
