@@ -18,7 +18,7 @@ from build_record import in_words
 from execution.leaving import adopt_orphans, end_all_below
 from execution.lock import Locked
 from fingerprint import OUT, ROOT, Keys, page_key
-from pages import LANGUAGES, SITE, address, build_pages
+from pages import FRAME, LANGUAGES, SITE, address, build_pages
 from site_root import around
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -71,6 +71,8 @@ def locked_run(everything: bool) -> int:
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     well = True
     with Locked(OUT / ".lock"):
+        for language in LANGUAGES if everything else ():
+            (OUT / language / FRAME).unlink(missing_ok=True)
         keys = {language: page_key(ROOT, language) for language in LANGUAGES}
         stale = {lang: key for lang, key in keys.items() if everything or not stands(lang, key)}
         for language in [language for language in LANGUAGES if language not in stale]:
@@ -106,8 +108,9 @@ def build(stale: dict[str, str]) -> bool:
     for language in stale:
         stamp(language).unlink(missing_ok=True)
     shown, failed = executions(list(stale))
+    jobs = max(1, (os.cpu_count() or 1) // len(stale))
     with ThreadPoolExecutor() as pool:
-        built = list(pool.map(lambda language: build_pages(language, shown), stale))
+        built = list(pool.map(lambda language: build_pages(language, shown, jobs), stale))
     for language, well in zip(stale, built, strict=True):
         if well and not failed:
             stamp(language).write_text(stale[language])

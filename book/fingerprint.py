@@ -81,11 +81,30 @@ def state(src: Path) -> tuple:
 
 def page_key(root: Path, language: str) -> str:
     """Hash of everything the pages of `language` are made from, executions included."""
+    return digest(root, [*around_texts(root, language), *texts(root, language)], machine())
+
+
+def frame_key(root: Path, language: str, executions: Iterable[Path]) -> str:
+    """The same but for the text of the pages: the `executions` that they show in its place.
+
+    While this stays, a page whose text did not change is read as it was.
+    """
+    return digest(root, around_texts(root, language), [*machine(), *map(str, executions)])
+
+
+def texts(root: Path, language: str) -> list[Path]:
+    """The sources of the pages of `language`."""
+    pages = (root / "book" / language).rglob("*.md")
+    return [*pages, *(root / "chapters" / language).glob("*.ipynb")]
+
+
+def around_texts(root: Path, language: str) -> list[Path]:
+    """What the pages of `language` are made from besides their own texts."""
     other = {"en": "zh", "zh": "en"}[language]
     book = [p for p in (root / "book").rglob("*") if p.relative_to(root).parts[1] != other]
     files = [*book, *(root / "src").rglob("*"), *(root / "launch").rglob("*")]
-    files += (root / "chapters" / language).glob("*.ipynb")
-    return digest(root, [*files, root / "_config.yml", root / "_toc.yml"], machine())
+    own = set(texts(root, language))
+    return [p for p in (*files, root / "_config.yml", root / "_toc.yml") if p not in own]
 
 
 def results(root: Path) -> list[Path]:

@@ -10,33 +10,36 @@ import time
 from pathlib import Path
 
 import yaml
-from fingerprint import OUT, ROOT
+from fingerprint import OUT, ROOT, frame_key
 
 SITE = OUT / "html"
+FRAME = "frame.key"  # what the texts that Sphinx has read stood in
 LANGUAGES = {"en": "English", "zh": "Chinese"}
 SHOWN = re.compile(r"Executed notebook|WARNING: |ERROR: |CRITICAL: |^[\w.]+Error: .")
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def build_pages(language: str, kept: dict[str, Path]) -> bool:
+def build_pages(language: str, kept: dict[str, Path], jobs: int = 1) -> bool:
     """Build the pages of `language`; return whether they stand.
 
     kept: the execution of each chapter, by the name of its page; a chapter may have stopped.
+    jobs: processes to write pages with.
     """
     work = OUT / language
-    # Sphinx would keep a page whose warnings it printed last time: each build starts afresh.
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
     started = time.monotonic()
+    chapters = {page: path for page, path in kept.items() if f"/{language}/" in page}
+    frame = frame_key(ROOT, language, [chapters[page] for page in sorted(chapters)])
+    start_from(work, frame)
     config = configuration(language)
     config["execute"]["cache"] = str(work / "cache")
-    chapters = {page: path for page, path in kept.items() if f"/{language}/" in page}
     context = config["sphinx"]["config"]["html_context"]
     context["executed"] = fill(work / "cache", chapters)
     merged = work / "_config.yml"
     merged.write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
-    well, made = run_jupyter_book(language, merged, work), work / "_build" / "html"
-    if not well:
+    well, made = run_jupyter_book(language, merged, work, jobs), work / "_build" / "html"
+    if well:
+        (work / FRAME).write_text(frame)
+    else:
         log = (work / "build.log").relative_to(ROOT)
         print(f"{LANGUAGES[language]}: the build failed; the whole log is in {log}", flush=True)
     if (made / "searchindex.js").exists():  # which comes last: pages with a warning are pages
@@ -46,6 +49,22 @@ def build_pages(language: str, kept: dict[str, Path]) -> bool:
         seconds = time.monotonic() - started
         print(f"{LANGUAGES[language]}: pages built in {seconds:.0f} s", flush=True)
     return well
+
+
+def start_from(work: Path, frame: str) -> None:
+    """Leave in the folder what Sphinx read when all but the texts was the same, else nothing.
+
+    Nor is anything left of a build with warnings: Sphinx would not say them again. The pages are
+    all written anew, each may name the title of another.
+    """
+    last = work / FRAME
+    if last.exists() and last.read_text() == frame:
+        last.unlink()  # until this build has ended well
+        for folder in (work / "_build" / "html", work / "cache"):
+            shutil.rmtree(folder, ignore_errors=True)
+    else:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
 
 
 def address() -> str:
@@ -96,14 +115,16 @@ def fill(folder: Path, chapters: dict[str, Path]) -> dict[str, dict]:
     return executed
 
 
-def run_jupyter_book(language: str, config: Path, work: Path) -> bool:
+def run_jupyter_book(language: str, config: Path, work: Path, jobs: int) -> bool:
     """Run Jupyter Book, show what it complains of, write all it says to ``build.log``."""
     toc = ROOT / ("_toc.yml" if language == "en" else f"book/{language}/_toc.yml")
-    start = (  # it cannot be run with -m
-        "from rankbook.core.parent_death import die_with_parent; "
-        f"die_with_parent({os.getpid()}); from jupyter_book.cli.main import main; main()"
+    start = (  # it cannot be run with -m, nor told how many processes Sphinx may take
+        "from functools import partial; from rankbook.core.parent_death import die_with_parent; "
+        f"die_with_parent({os.getpid()}); import jupyter_book.sphinx as book; "
+        f"book.build_sphinx = partial(book.build_sphinx, jobs={jobs}); "
+        "from jupyter_book.cli.main import main; main()"
     )
-    command = [sys.executable, "-c", start, "build", ROOT, "--all", "-W", "-n", "--keep-going"]
+    command = [sys.executable, "-c", start, "build", ROOT, "-W", "-n", "--keep-going"]
     command += ["--config", config, "--toc", toc, "--path-output", work]
     with (
         (work / "build.log").open("w", encoding="utf-8") as log,

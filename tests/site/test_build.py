@@ -73,8 +73,8 @@ def write_cells(root: Path, sources: dict[str, str], name: str = "01_part", **me
         (folder / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
 
 
-def build(root: Path, **environment: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(root / "book" / "build.py")]
+def build(root: Path, *options: str, **environment: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(root / "book" / "build.py"), *options]
     variables = {**os.environ, **environment}
     return subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=variables
@@ -119,6 +119,24 @@ def test_built_once_executed_once(book):
     translated = build(book)
     assert "English: up to date" in translated.stdout
     assert "Chinese: pages built" in translated.stdout and executed(translated) == []
+
+
+def test_a_changed_sentence_is_read_alone(book):
+    assert build(book).returncode == 0
+    (book / "book" / "en" / "index.md").write_text("# Front, anew\n\nOther words.\n", "utf-8")
+    assert build(book).returncode == 0
+    log = (book / "_build" / "en" / "build.log").read_text("utf-8")
+    assert "0 added, 1 changed, 0 removed" in log
+    assert "Front, anew" in page(book, "en"), "its title stands in the contents of the others"
+    made = tree(book)
+    assert build(book, "--all").returncode == 0
+    assert tree(book) == made, "what was read before makes the same pages"
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every file of the site with what is in it."""
+    site = root / "_build" / "html"
+    return {str(p.relative_to(site)): p.read_bytes() for p in site.rglob("*") if p.is_file()}
 
 
 def test_executed_only_when_what_it_imports_changed(book):
