@@ -17,7 +17,7 @@ from pathlib import Path
 from build_record import in_words
 from execution.leaving import adopt_orphans, end_all_below
 from execution.lock import Locked
-from fingerprint import OUT, ROOT, Keys, page_key
+from fingerprint import OUT, ROOT, RememberedKeys, page_key
 from pages import FRAME, LANGUAGES, SITE, address, build_pages
 from site_root import around
 
@@ -129,9 +129,10 @@ def executions(languages: list[str]) -> tuple[dict[str, Path], list]:
     """
     from executed import find, find_stopped
 
-    keys = Keys(ROOT)
     folders = [ROOT / "chapters" / language for language in languages]
-    chapters = {path: keys.of(path) for folder in folders for path in folder.glob("*.ipynb")}
+    chapters = RememberedKeys(ROOT, OUT / "keys.json").of(
+        path for folder in folders for path in folder.glob("*.ipynb")
+    )
     missing: dict[tuple[str, str], Path] = {}
     for path, key in chapters.items():
         if not find(path, key):

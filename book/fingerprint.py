@@ -36,10 +36,7 @@ class Keys:
 
         The language is not among it: notebooks with the same code have the same key.
         """
-        notebook = json.loads(path.read_text("utf-8"))
-        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        own = [["".join(cell["source"]), cell["metadata"]] for cell in cells]
-        kernel = notebook["metadata"].get("kernelspec")
+        own, kernel = code_of(path)
         use = use_of_cells([source for source, _ in own], self.library)
         reached = closure(self.library, use.targets)
         facts = [json.dumps([own, kernel], sort_keys=True), *self.modules(use, reached), *machine()]
@@ -65,6 +62,38 @@ class Keys:
         if any(text == "launch" or "launch/" in text for text in use.strings):
             found |= set((self.root / "launch").rglob("*"))
         return found
+
+
+class RememberedKeys:
+    """The same keys. Those that the last build found serve where nothing but text has changed."""
+
+    def __init__(self, root: Path, file: Path):
+        self._root, self._file = root, file
+        self._frame = digest(root, around_texts(root, "en"), machine())
+        found = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        self._keys = found["keys"] if found.get("frame") == self._frame else {}
+
+    def of(self, paths: Iterable[Path]) -> dict[Path, str]:
+        """The key of each of these notebooks."""
+        keys = None
+        found = {}
+        for path in paths:
+            code = digest(self._root, (), [json.dumps(code_of(path), sort_keys=True)])
+            if code not in self._keys:
+                keys = keys or Keys(self._root)
+                self._keys[code] = keys.of(path)
+            found[path] = self._keys[code]
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps({"frame": self._frame, "keys": self._keys}), "utf-8")
+        return found
+
+
+def code_of(path: Path) -> tuple[list, dict | None]:
+    """The code of a notebook, [source, metadata] of each cell, and its kernel."""
+    notebook = json.loads(path.read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    own = [["".join(cell["source"]), cell["metadata"]] for cell in cells]
+    return own, notebook["metadata"].get("kernelspec")
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fingerprint
 import pytest
-from fingerprint import Keys
+from fingerprint import Keys, RememberedKeys
 
 FILES = {
     "src/lib/__init__.py": "",
@@ -155,3 +155,22 @@ def test_pages_show_words_and_only_their_language(root):
     (root / "src" / "lib" / "other.py").write_text('"""Other words."""\n')
     both = [fingerprint.page_key(root, language) for language in ("en", "zh")]
     assert both[0] != one[0] and both[1] != one[1]
+
+
+def test_remembered_keys_are_the_same(root, monkeypatch):
+    paths = sorted((root / "chapters").rglob("*.ipynb"))
+
+    def both():
+        fresh = Keys(root)
+        wanted = {path: fresh.of(path) for path in paths}
+        assert RememberedKeys(root, root / "_build" / "keys.json").of(paths) == wanted
+        return wanted
+
+    before = both()
+    (root / "src" / "lib" / "shift.py").write_text("by = 2\n")
+    (root / "book" / "results" / "session.json").write_text("[]")
+    after = both()
+    assert sum(before[path] != after[path] for path in paths) >= 4
+    write_chapter(root, "ring", CHAPTERS["ring"], text="Other words.")
+    monkeypatch.setattr(fingerprint, "Keys", None)
+    assert RememberedKeys(root, root / "_build" / "keys.json").of(paths) == after
