@@ -31,9 +31,14 @@ HARMLESS = {"jemalloc_bg_thd"}  # threads of libraries that expect forks
 
 
 class WarmKernelManager(AsyncKernelManager):
-    """Starts its kernel from a spare that was forked before this process had any thread."""
+    """Starts its kernel from a spare that was forked before this process had any thread.
+
+    The two speak through sockets in a folder (`ip`): a TCP port that is found free may be another
+    kernel's by the time it is used.
+    """
 
     spare: Spare
+    transport = "ipc"
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
         environment = options["env"] | {"JPY_PARENT_PID": str(os.getpid())}

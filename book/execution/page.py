@@ -4,6 +4,7 @@ import os
 import re
 import resource
 import signal
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -16,6 +17,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from execution.kernel import WarmKernelManager, kernel_spare
 from execution.leaving import end_all_below
 from execution.outcome import Failure, Outcome
+from execution.spare import Spare
 from execution.turns import Turns
 from execution.watch import Watch
 
@@ -36,11 +38,12 @@ def execute_page(chapter: Path, executed: Path, stall: float, turns: Path) -> Ou
     outcome = Outcome(str(executed))
     notebook = nbformat.read(chapter, as_version=nbformat.NO_CONVERT)
     spare = kernel_spare()
-    run = _Run(notebook, chapter, spare, stall, turns)
-    before, began = _children(), time.monotonic()
-    outcome.failure = run.execute()
-    outcome.seconds = time.monotonic() - began
-    end_all_below()
+    with tempfile.TemporaryDirectory(prefix="rankbook-kernel-") as sockets:
+        run = _Run(notebook, chapter, _manager(spare, sockets), stall, turns)
+        before, began = _children(), time.monotonic()
+        outcome.failure = run.execute()
+        outcome.seconds = time.monotonic() - began
+        end_all_below()
     run.watch.stop()
     outcome.cpu = _children() - before
     outcome.peak_bytes = run.watch.peak_bytes
@@ -51,15 +54,20 @@ def execute_page(chapter: Path, executed: Path, stall: float, turns: Path) -> Ou
     return outcome
 
 
+def _manager(spare: Spare, sockets: str) -> type[WarmKernelManager]:
+    """What starts the page's kernel from the spare, and speaks with it through `sockets`."""
+    parts = {"spare": spare, "connection_file": f"{sockets}/kernel.json", "ip": f"{sockets}/kernel"}
+    return type("KernelManager", (WarmKernelManager,), parts)
+
+
 class _Run:
     """One execution, and who watches it."""
 
-    def __init__(self, notebook, chapter: Path, spare, stall: float, turns: Path):
+    def __init__(self, notebook, chapter: Path, manager, stall: float, turns: Path):
         self.cell, self.stood_still, self.stall = "", False, stall
         self.watch = Watch(self._end_what_stands_still, stall)
         self._turns = Turns(turns, waiting=self.watch.progress)
-        self._kernel = spare.pid
-        manager = type("KernelManager", (WarmKernelManager,), {"spare": spare})
+        self._kernel = manager.spare.pid
         self._client = NotebookClient(
             notebook,
             timeout=None,
