@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from bookext import redirects
 
+from tests.site.small_book import book  # noqa: F401  a fixture
+
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("file:", "data:", "blob:", "about:")
 
