@@ -62,8 +62,8 @@ check-units:
 # Five passes more, each to its end whatever the one before gave. Chapters first, each language under
 # conditions of its own: the book that the tests look at is built from what the English ones gave
 # (chapters/conftest.py). No clock decides about a page: it is ended when it does not get on. Then what
-# waits more than it works: pages, and jobs in a queue; then programs of ranks, and notebooks with theirs. What is
-# killed is looked for by a mark that its notebook alone gives.
+# waits more than it works: pages, and jobs in a queue; then programs of ranks. What is killed and looked for
+# afterwards has the machine to itself.
 test: $(READY) ## run every test, and every chapter in both languages
 	@$(SUPERVISED) $(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
 	test-chapters test-slow test-pages test-programs test-ranks
@@ -90,7 +90,7 @@ test-programs: $(READY)
 	@$(BIN)/python -m pytest $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
 
 test-ranks: $(READY)
-	@$(BIN)/python -m pytest tests $(TIMED) $(TWO_AT_A_TIME) \
+	@$(BIN)/python -m pytest tests $(TIMED) \
 	$(patsubst %,--ignore=%,$(APART) $(PROGRAMS) tests/unit tests/languages)
 
 soak: $(READY) ## let things go wrong in 500 runs and record it (about an hour; goes on where it stopped)
