@@ -82,9 +82,10 @@ test-chapters: $(READY)
 test-pages: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TIMED) $(THREE_AT_A_TIME)
 
-# the unit tests that make check leaves out
+# the unit tests that make check leaves out; the files that have none are not even read
 test-slow: $(READY)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/unit $(TIMED) $(TWO_AT_A_TIME)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(shell grep -rl --include='*.py' mark.slow tests/unit) \
+	$(TIMED) $(TWO_AT_A_TIME)
 
 test-programs: $(READY)
 	@$(BIN)/python -m pytest $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
