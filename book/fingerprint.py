@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -70,7 +71,9 @@ class RememberedKeys:
     def __init__(self, root: Path, file: Path):
         self._root, self._file = root, file
         self._frame = digest(root, around_texts(root, "en"), machine())
-        found = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        found = {}
+        with suppress(OSError, ValueError):  # none yet, or a build was killed while it wrote
+            found = json.loads(file.read_text("utf-8"))
         self._keys = found["keys"] if found.get("frame") == self._frame else {}
 
     def of(self, paths: Iterable[Path]) -> dict[Path, str]:
