@@ -3,10 +3,12 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import record_gpu
-from bookext import cards, generated, lexers, search, verified, words
+from bookext import cards, contents, excerpts, generated, lexers, search, verified
+from nbformat.v4 import new_code_cell, new_output
 from pygments.token import Generic, Keyword, Name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,10 +138,20 @@ def test_glossary_has_the_same_anchors_in_both_languages():
 
 
 def test_contents_beside_source_code_are_drawn_once_for_each_depth():
-    drawn, calls = {}, []
+    env, drawn, calls = SimpleNamespace(tocs={}), {}, []
     pages = ["_modules/a/b", "_modules/a/c", "_modules/d", "chapters/en/x", "chapters/en/y"]
     for page in pages:
         context = {}
-        words.draw_contents_once(drawn, None, page, "page.html", context, None)
-        context["once"](lambda page=page, **_: calls.append(page) or f"<i>{page}</i>", depth=1)
+        app = SimpleNamespace(env=env)
+        contents.draw_contents(drawn, app, page, "page.html", context, None)
+        draw = lambda page=page, **_: calls.append(page) or f"<i>{page}</i>"  # noqa: E731
+        context["contents"](draw, depth=1)
     assert calls == ["_modules/a/b", "_modules/d", "chapters/en/x", "chapters/en/y"]
+
+
+def test_an_excerpt_shows_what_the_kernel_sent_in_pieces_as_one_text():
+    pieces = [new_output("stream", name="stdout", text=text) for text in ("[0] 1\n", "[1] 2\n")]
+    cell = new_code_cell("print(x)", outputs=pieces)
+    for _ in range(2):  # the second excerpt of a cell is like the first
+        shown = excerpts.shown_cell(cell).children[1]
+        assert shown.astext() == "[0] 1\n[1] 2"

@@ -5,10 +5,12 @@ code and output, exactly as they stand in the chapter.
 """
 
 import re
+from copy import deepcopy
 from functools import cache
 
 from docutils import nodes
 from jupyter_cache import get_cache
+from myst_nb.core.utils import coalesce_streams
 from nbformat import NotebookNode
 from sphinx.util import logging
 
@@ -43,10 +45,14 @@ def executed(folder: str, page: str) -> dict[str, NotebookNode]:
 
 
 def shown_cell(cell: NotebookNode) -> nodes.container:
-    """A cell with its output, under the classes that MyST-NB gives them."""
+    """A cell with its output, under the classes that MyST-NB gives them.
+
+    What the kernel sent in pieces is one text, as in the chapter (`nb_merge_streams`).
+    """
     code = literal(cell.source, "ipython3")
     whole = nodes.container("", nodes.container("", code, classes=["cell_input"]), classes=["cell"])
-    if outputs := [literal(*output) for output in map(printed, cell.outputs)]:
+    merged = coalesce_streams(deepcopy(cell.outputs))
+    if outputs := [literal(*output) for output in map(printed, merged)]:
         whole += nodes.container("", *outputs, classes=["cell_output"])
     return whole
 
