@@ -78,6 +78,23 @@ def press(page, selector: str) -> None:
 def search(page, address: str, language: str, query: str) -> list[str]:
     """The pages that a search finds, as they are linked."""
     page.goto(f"{address}{language}/search.html?q={quote(query)}")
+    return found(page)
+
+
+def search_again(page, query: str) -> list[str]:
+    """The same on the page of a search, without loading it and its index once more."""
+    page.evaluate(
+        """query => {
+            document.getElementById('search-results').replaceChildren();
+            Search.performSearch(query);
+        }""",
+        query,
+    )
+    return found(page)
+
+
+def found(page) -> list[str]:
+    """What the search found, when it is at its end."""
     page.wait_for_function("document.querySelector('.search-summary')?.innerText.length > 0")
     return page.eval_on_selector_all(
         "ul.search li > a", "links => links.map(l => new URL(l.href).pathname)"
@@ -95,10 +112,11 @@ def phrases(site, path: str, pattern: str, count: int = 3) -> list[str]:
 
 def test_any_chinese_phrase_is_found(visit, site, chinese, address):
     page = visit("zh/search.html")
+    assert search(page, address, "zh", "带宽")
     tries = [(path, phrase) for path in chinese for phrase in phrases(site, path, CHINESE)]
     assert len(tries) > len(chinese)
     for path, phrase in tries:
-        assert f"/{path}" in search(page, address, "zh", phrase), f"{path}: {phrase}"
+        assert f"/{path}" in search_again(page, phrase), f"{path}: {phrase}"
 
 
 @pytest.mark.parametrize("query", ["带宽", "集合通信等待其他", "每个 rank 都在跑", "all_reduce"])
@@ -116,10 +134,11 @@ def test_search_finds_nothing_where_nothing_is(visit, address):
 
 def test_english_search(visit, site, english, address):
     page = visit("en/search.html")
+    assert search(page, address, "en", "bandwidth")
     tries = [(path, phrase) for path in english for phrase in phrases(site, path, ENGLISH, 2)]
     assert len(tries) > len(english)
     for path, phrase in tries:
-        assert f"/{path}" in search(page, address, "en", phrase), f"{path}: {phrase}"
+        assert f"/{path}" in search_again(page, phrase), f"{path}: {phrase}"
 
 
 def test_search_summary_shows_the_text_only(visit, address):
