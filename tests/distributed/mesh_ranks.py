@@ -11,7 +11,7 @@ from rankbook.models import TransformerConfig, TransformerLM, initialise, token_
 
 # a vocabulary that neither 2 nor 4 divides
 CONFIG = TransformerConfig(51, d_model=32, d_hidden=64, heads=4, layers=4, max_length=16)
-CPU, STEPS, MAX_NORM = torch.device("cpu"), 3, 0.5
+CPU, STEPS, MAX_NORM = torch.device("cpu"), 2, 0.5
 RATE = 0.1  # of plain SGD: an error in a gradient stays as large as it is
 
 
@@ -74,14 +74,20 @@ def train(mesh: str, shard: str, schedule: str | None) -> dict:
     result["loss and norm"] = loss_and_norm.abs().max().item()
     after = {name: p.detach() for name, p in part.named_parameters()}
     result["parameters"] = off(after, parameters, floor=0.1)
-    result["numbers here"] = sum(
-        (p.to_local() if isinstance(p, DTensor) else p).numel() for p in part.parameters()
-    )
     return result
 
 
 def several(layouts: list[tuple[str, str, str | None]]) -> list[dict]:
     return [train(*layout) for layout in layouts]
+
+
+def held(layouts: list[tuple[str, str]]) -> list[int]:
+    """How many numbers of the model this rank has in each (layout, shard)."""
+    parts = [build(CONFIG, Layout.parse(*layout), CPU) for layout in layouts]
+    return [
+        sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in part.parameters())
+        for part in parts
+    ]
 
 
 def cross_entropy(vocab_size: int) -> dict:

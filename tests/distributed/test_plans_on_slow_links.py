@@ -1,6 +1,7 @@
 """Plans by rule of thumb lose on two hosts with a slow cable, as `step_time` foretells.
 
-Asserted is the order of medians, never seconds; tests/unit/test_plans_benchmark.py has the margins.
+Asserted is the order of medians, never seconds; tests/unit/test_plans_benchmark.py has the margins,
+and what the bubble costs.
 """
 
 import statistics
@@ -17,7 +18,6 @@ pytestmark = [
     pytest.mark.timeout(600),  # up to eight ranks on however few cores
 ]
 LINKS = "ZeRO 3, tiny batches", "all tensor parallel", "tensor inside, stages across"
-BUBBLE = "8 stages, 4 microbatches", "2 stages, 4 replicas"
 
 
 def rankings(name: str, chosen: tuple[str, ...]) -> tuple[list[str], list[str], dict]:
@@ -50,8 +50,3 @@ def test_over_a_slow_cable_the_ranking_is_as_foretold():
     sent = found["sent"]
     assert sent["reduce_scatter"] > 1.7 * sent["all_gather"]
     assert sent["reduce_scatter"] > 0.9 * sent["all_reduce"]
-
-
-def test_eight_stages_with_four_microbatches_lose_as_foretold():
-    measured, foretold, _ = rankings("bubble", BUBBLE)
-    assert measured == foretold == list(BUBBLE)

@@ -29,7 +29,7 @@ from tests.distributed.timeline_ranks import (
     recorded,
 )
 
-RANKS = [2, 4]
+RANKS = [4]
 
 
 @pytest.fixture(scope="module")

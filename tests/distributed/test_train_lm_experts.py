@@ -17,10 +17,9 @@ KINDS = {
     "dropping": "--balance none --capacity 1.0 --top-k 1 --experts 4",
 }
 MESHES = {
-    2: [("bias", "ep=2"), ("loss", "ep=2"), ("dropping", "ep=2"), ("loss", "tp=2 --experts 8")],
+    2: [("bias", "ep=2"), ("loss", "tp=2 --experts 8"), ("dropping", "ep=2")],
     4: [
-        ("bias", "ep=4"), ("bias", "pp=2,ep=2"), ("bias", "dp=2,ep=2 --shard fsdp"),
-        ("loss", "dp=2,ep=2"), ("dropping", "pp=2,ep=2 --schedule zbv"),
+        ("bias", "dp=2,ep=2 --shard fsdp"), ("dropping", "pp=2,ep=2 --schedule zbv"),
         ("bias", "ep=2,tp=2"), ("loss", "ep=2,cp=2"),
     ],
     8: [("bias", "pp=2,dp=2,ep=2"), ("loss", "dp=2,ep=2,tp=2 --shard fsdp")],

@@ -117,7 +117,8 @@ def test_two_notebooks_at_once():
         assert [nb.finish().text for nb in (one, two)] == ["[0-1] ok\n"] * 2
 
 
-def test_fifty_starts_and_stops_leave_nothing(notebook):
+def test_eight_starts_and_stops_leave_nothing(notebook):
+    """What one start in eight left behind would be in the count."""
     import_all = "import os, glob, tempfile, psutil\nme = psutil.Process()"
     count = (
         "(me.num_fds(), len(me.children(recursive=True)), me.num_threads(), "
@@ -126,9 +127,9 @@ def test_fifty_starts_and_stops_leave_nothing(notebook):
     notebook.run(import_all)
     assert not notebook.run("%ranks start -n 2\n%ranks stop").error
     before = notebook.run(count).text
-    loop = "for _ in range(50):\n    get_ipython().run_line_magic('ranks', 'start -n 2')\n"
+    loop = "for _ in range(8):\n    get_ipython().run_line_magic('ranks', 'start -n 2')\n"
     result = notebook.run(loop + "    get_ipython().run_line_magic('ranks', 'stop')")
-    assert not result.error and result.text.count("2 ranks after") == 50
+    assert not result.error and result.text.count("2 ranks after") == 8
     # What stays, counts: the notebook's own history, say, opens a file for a moment.
     deadline = time.monotonic() + HANG
     while (after := notebook.run(count).text) != before and time.monotonic() < deadline:

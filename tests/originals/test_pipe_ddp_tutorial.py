@@ -41,8 +41,9 @@ def page(*cells: str) -> dict:
     sources = {c["id"]: "".join(c["source"]) for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
     text = torch.arange(1000) % WORDS
     corpus = SimpleNamespace(vocab=range(WORDS), train=text, valid=text)
+    corpus.common = lambda words: corpus
     names: dict = {"torch": torch, "math": math, "token_loss": token_loss}
-    names |= {"corpus": corpus, "replica": 0}
+    names |= {"corpus": corpus, "full": corpus, "replica": 0}
     for cell in cells:
         source = sources[cell].removeprefix("%%ranks\n")
         source = source.replace("from rankbook.data import wikitext2", "wikitext2 = lambda: corpus")
