@@ -16,8 +16,8 @@ from rankbook.mesh import Layout, build, train_step
 from rankbook.mesh.building import Part
 from rankbook.models import TransformerConfig
 
-# 30 words do not divide by 4 replicas, nor 5 layers by 2 stages
-CONFIG = TransformerConfig(30, d_model=16, d_hidden=32, heads=2, layers=5, max_length=8)
+# 30 words do not divide by 4 replicas, nor 3 layers by 2 stages
+CONFIG = TransformerConfig(30, d_model=16, d_hidden=32, heads=2, layers=3, max_length=8)
 LAYOUTS = [
     ("dp=1", "none"),
     ("pp=2", "none"),
@@ -78,8 +78,9 @@ def _save(root: Path, number: int, layout: Layout) -> None:
         train_step(part, optimizer, text[:, :-1], text[:, 1:], 0.5)
     folder = root / _name(layout)
     PipelineCheckpoints(folder).save(STEPS, capture_stages(part, optimizer, {"from": number}))
-    tensors = _whole(part, optimizer)
-    torch.save(tensors, root / f"{_name(layout)}-of-rank-{dist.get_rank()}.pt")
+    tensors, copies = _whole(part, optimizer), layout.dp * layout.tp
+    if dist.get_rank() % copies == 0:  # the ranks of a stage all have the same
+        torch.save(tensors, root / f"{_name(layout)}-{dist.get_rank() // copies}.pt")
 
 
 def _load_all(root: Path, layout: Layout) -> dict[str, int]:
@@ -90,8 +91,8 @@ def _load_all(root: Path, layout: Layout) -> dict[str, int]:
         position = saved.load_into(part, optimizer)
         assert position == {"from": number}
         wanted: Tensors = {}
-        for rank in range(saved_in.ranks):  # each knows its stages
-            wanted |= torch.load(root / f"{_name(saved_in)}-of-rank-{rank}.pt", weights_only=True)
+        for stage in range(saved_in.pp):
+            wanted |= torch.load(root / f"{_name(saved_in)}-{stage}.pt", weights_only=True)
         mine = _whole(part, optimizer)
         equal = all(torch.equal(value, wanted[name]) for name, value in mine.items())
         found[f"{_name(saved_in)} -> {_name(layout)}"] = len(mine) if equal else -1
