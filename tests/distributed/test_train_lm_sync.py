@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.distributed.launch import run_ranks
-from tests.distributed.test_train_lm import TOLERANCE, cache, one_sentence, torchrun  # noqa: F401
+from tests.distributed.test_train_lm import TOLERANCE, cache, torchrun  # noqa: F401
 from tests.distributed.train_lm_ranks import logged, train_each
 from tests.distributed.train_lm_sync_ranks import loaded, trained
 
@@ -121,8 +121,3 @@ def test_by_torchrun(tmp_path, cache):  # noqa: F811
     )  # fmt: skip
     sent = [record["sent"] for record in records[1:]]
     assert sent[0] == 0 < sent[1] == sent[2] and sent[3] == 2 * sent[1]
-    again = torchrun(2, f"{line.replace('diloco:2', 'local:2')} --resume", tmp_path, cache)
-    assert one_sentence(again) == (
-        "train_lm: --sync is local:2, but the run in run has diloco:2; give the same, or start a "
-        "new run in another folder"
-    )

@@ -191,11 +191,13 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(wet, folder, ranks,
     ]
     assert set(samples[0]) == {LINES} and samples[1] == samples[0][1:]  # each line once, as ever
 
-    done = run(
-        folder, ranks, f"{options} --resume --valid-file short.txt --log-file {name}-done.jsonl"
-    )
+
+def test_a_run_that_is_done_is_only_evaluated(wet, folder):
+    """Of the run that was killed, in one process."""
+    options = f"{RESUMED} --checkpoint run00 --resume --valid-file short.txt"
+    done = run(folder, 0, f"{options} --log-file done.jsonl")
     assert done.returncode == 0, done.stderr
-    log = records(folder, f"{name}-done.jsonl")
+    log = records(folder, "done.jsonl")
     assert log[0]["start"]["from step"] == 10 and not values(log, "loss")
     assert len(values(log, "valid_loss")) == 1
 
