@@ -63,10 +63,12 @@ check-units:
 # conditions of its own: the book that the tests look at is built from what the English ones gave
 # (chapters/conftest.py). No clock decides about a page: it is ended when it does not get on. Then what
 # waits more than it works: pages, and jobs in a queue; then programs of ranks. What is killed and looked for
-# afterwards has the machine to itself.
+# afterwards has the machine to itself. What fails is run once more, alone; the last words are of that.
 test: $(READY) ## run every test, and every chapter in both languages
+	@rm -rf _build/tests
 	@$(SUPERVISED) $(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
-	test-chapters test-slow test-pages test-programs test-ranks
+	test-chapters test-slow test-pages test-programs test-ranks; status=$$?; \
+	$(BIN)/python tests/again.py || status=1; exit $$status
 
 .PHONY: test-chapters test-slow test-pages test-programs test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
@@ -74,25 +76,26 @@ TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 THREE_AT_A_TIME := $(subst =2,=3,$(TWO_AT_A_TIME))
 APART := tests/site tests/slurm/jobs tests/hub tests/autopsy tests/wheel tests/frontends
 PROGRAMS := tests/distributed tests/wrappings tests/originals
+PASS = $(BIN)/python tests/again.py
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
-	@$(BIN)/python -m pytest chapters --nbmake --timeout=0 $(TIMED) $(THREE_AT_A_TIME)
+	@$(PASS) chapters chapters --nbmake --timeout=0 $(TIMED) $(THREE_AT_A_TIME)
 
 test-pages: $(READY)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(APART) $(TIMED) $(THREE_AT_A_TIME)
+	@OMP_NUM_THREADS=1 $(PASS) pages $(APART) $(TIMED) $(THREE_AT_A_TIME)
 
 # the unit tests that make check leaves out, the longest first; the files that have none are not even read
 LONGEST := tests/unit/test_gpu_benchmark.py
 test-slow: $(READY)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(TIMED) $(TWO_AT_A_TIME) \
+	@OMP_NUM_THREADS=1 $(PASS) slow -m slow $(TIMED) $(TWO_AT_A_TIME) \
 	$(LONGEST) $(filter-out $(LONGEST),$(shell grep -rl --include='*.py' mark.slow tests/unit))
 
 test-programs: $(READY)
-	@$(BIN)/python -m pytest $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
+	@$(PASS) programs $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
 
 test-ranks: $(READY)
-	@$(BIN)/python -m pytest tests $(TIMED) \
+	@$(PASS) ranks tests $(TIMED) \
 	$(patsubst %,--ignore=%,$(APART) $(PROGRAMS) tests/unit tests/languages)
 
 soak: $(READY) ## let things go wrong in 500 runs and record it (about an hour; goes on where it stopped)
