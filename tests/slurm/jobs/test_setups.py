@@ -57,7 +57,7 @@ def worlds(training) -> list[int]:
 @contain
 def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
     """Drained and back in time: an agent again. Then it dies, and its srun ends with status 0."""
-    training.submit("launch/slurm/elastic.sbatch", "--pace 1", "LAUNCH_HOLD=15")
+    training.submit("launch/slurm/elastic.sbatch", "--pace 2", "LAUNCH_HOLD=3600")
     training.until_step(3, nodes=2)
     steps = cluster.login(f"squeue -h --steps --jobs={training.job} --format=%i").split()
     assert f"{training.job}.extern" in steps
