@@ -2,7 +2,8 @@
 
 English: with the data and the processor of this machine, in the order of the book; what went well
 is kept, and is what the book shows. Chinese: the same code with the stand-in texts that come with
-the library, without a hub, with a processor of another kind, and in a random order.
+the library, without a hub, with a processor of another kind that others keep busy, and in a random
+order.
 """
 
 import os

@@ -10,25 +10,30 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-MODULES = ["torch.distributed.pipelining", "torch.distributed.tensor"]
+DEADLINE = 900.0  # seconds: no bound on the time of what works, on however slow a machine
+MODULES = [
+    "torch.distributed.pipelining",
+    "torch.distributed.tensor",
+    "torch.distributed.checkpoint.state_dict",
+    "torch.distributed.algorithms.join",
+    "torch.distributed.optim",
+]
 
 
-def run_ranks(
-    work: Callable, folder: Path, world_size: int, *args, deadline: float = 180.0
-) -> list:
+def run_ranks(work: Callable, folder: Path, world_size: int, *args) -> list:
     """Call `work(*args)` in a gloo group on each rank; return what each gave, by rank.
 
-    deadline: seconds for all of it; the ranks are killed then, and TimeoutError is raised.
-    Raises what a rank raised, as torch.multiprocessing reports it.
+    Raises what a rank raised, as torch.multiprocessing reports it. What is not done after
+    `DEADLINE` hangs: the ranks are killed, and TimeoutError is raised.
     """
     mp.set_forkserver_preload(MODULES)  # imported once, not once per rank
-    spec = (work, str(folder), world_size, args, deadline)
+    spec = (work, str(folder), world_size, args)
     ranks = mp.start_processes(_on_rank, spec, world_size, join=False, start_method="forkserver")
-    end = time.monotonic() + deadline
+    end = time.monotonic() + DEADLINE
     try:
         while not ranks.join(timeout=max(0.1, end - time.monotonic())):
             if time.monotonic() >= end:
-                raise TimeoutError(f"{world_size} ranks were not done in {deadline:.0f} s")
+                raise TimeoutError(f"{world_size} ranks were not done in {DEADLINE:.0f} s")
     finally:
         for process in ranks.processes:
             if process.is_alive():
@@ -37,9 +42,7 @@ def run_ranks(
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world_size)]
 
 
-def _on_rank(
-    rank: int, work: Callable, folder: str, world_size: int, args: tuple, deadline: float
-) -> None:
+def _on_rank(rank: int, work: Callable, folder: str, world_size: int, args: tuple) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -47,7 +50,7 @@ def _on_rank(
         init_method=f"file://{folder}/store",
         rank=rank,
         world_size=world_size,
-        timeout=datetime.timedelta(seconds=deadline / 2),
+        timeout=datetime.timedelta(seconds=DEADLINE / 2),
     )
     torch.save(work(*args), f"{folder}/{rank}.pt")
     dist.barrier()  # a group that is left while others still connect breaks theirs

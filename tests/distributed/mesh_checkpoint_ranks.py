@@ -28,7 +28,7 @@ LAYOUTS = [
     ("pp=2,dp=2,tp=2", "fsdp"),
 ]
 STEPS = 2
-DEADLINE = timedelta(seconds=400)
+DEADLINE = timedelta(seconds=900)
 Tensors = dict[str, torch.Tensor]
 
 

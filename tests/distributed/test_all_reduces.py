@@ -27,7 +27,7 @@ BY_HAND = dict(
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 6, 7, 8])
 def test_every_way_sums(world_size, tmp_path):
-    sent = run_ranks(on_rank, tmp_path, world_size, deadline=120)
+    sent = run_ranks(on_rank, tmp_path, world_size)
     for way in BY_HAND:
         # What the busiest rank sends and receives, one after the other or both ways at once, is
         # what the model lets it pay for: alpha for each message, beta for each byte.

@@ -57,7 +57,7 @@ def measured() -> dict:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    return run_ranks(measured, tmp_path_factory.mktemp("ranks"), RANKS, deadline=120.0)
+    return run_ranks(measured, tmp_path_factory.mktemp("ranks"), RANKS)
 
 
 def test_every_rank_measures_the_same(ran):

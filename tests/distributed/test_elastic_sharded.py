@@ -37,7 +37,7 @@ def test_a_sharded_run_is_the_same_run_in_any_world(tmp_path):
     train(arguments(folder, "alone", 20))
     for world_size, work in ((4, runs), (2, grown)):
         (store := tmp_path / f"{world_size}").mkdir()
-        found = run_ranks(work, store, world_size, folder, deadline=120)
+        found = run_ranks(work, store, world_size, folder)
         assert work is grown or all(all(each) and len(each) == 16 for each in found)
     events = {n: read_events(tmp_path / f"{n}.jsonl") for n in ("alone", "whole", "parts", "grows")}
     alone = losses(events["alone"])

@@ -15,7 +15,7 @@ def folder(tmp_path_factory):
 def launch(work, folder, world_size: int, *args) -> list:
     """What `work(*args)` gives on each rank."""
     folder.mkdir()
-    return run_ranks(work, folder, world_size, *args, deadline=120)
+    return run_ranks(work, folder, world_size, *args)
 
 
 def test_dropout_goes_on_with_the_masks_of_each_rank(folder):

@@ -20,7 +20,7 @@ def read(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reading")
     path = folder / "lines.txt"
     path.write_text("".join(f"{i}\n" for i in range(9)), "utf-8")
-    return run_ranks(reading, folder, 2, str(path), deadline=120.0)
+    return run_ranks(reading, folder, 2, str(path))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

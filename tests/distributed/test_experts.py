@@ -12,7 +12,7 @@ RANKS = (2, 4)
 
 @pytest.fixture(scope="module", params=RANKS)
 def ranks(request, tmp_path_factory):
-    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), request.param, deadline=240)
+    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), request.param)
 
 
 @pytest.mark.parametrize("what", ["no drops", "per row", "per rank", "with the loss"])

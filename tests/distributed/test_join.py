@@ -27,7 +27,7 @@ def ranks(request):
 @pytest.fixture(scope="module")
 def results(ranks, tmp_path_factory):
     """What every rank found, by what it did; one launch for all of it."""
-    by_rank = run_ranks(everything, tmp_path_factory.mktemp("ranks"), ranks, deadline=120.0)
+    by_rank = run_ranks(everything, tmp_path_factory.mktemp("ranks"), ranks)
     return {work: [of_rank[work] for of_rank in by_rank] for work in by_rank[0]}
 
 

@@ -61,7 +61,7 @@ def test_pipelines_and_the_unsplit_model_follow_the_losses_of_ddp_pipe(ids, tmp_
     for ours, theirs in zip(whole, LOSSES, strict=True):  # by replica
         assert ours == pytest.approx(theirs, rel=0, abs=TOLERANCE)
     mean = torch.tensor(LOSSES).mean(0).tolist()
-    for losses in run_ranks(train_pipelines, tmp_path, 4, ids, SETTINGS, deadline=120.0):
+    for losses in run_ranks(train_pipelines, tmp_path, 4, ids, SETTINGS):
         assert losses == pytest.approx(mean, rel=0, abs=TOLERANCE)
 
 

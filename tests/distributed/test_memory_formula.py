@@ -23,8 +23,6 @@ from tests.distributed.memory_ranks import (
     some_of_them,
 )
 
-pytestmark = pytest.mark.timeout(600)  # up to eight ranks on however few cores
-
 BF16 = {"precision": "bf16"}
 CASES: dict[int, dict[str, tuple[str, dict]]] = {
     1: {
@@ -90,7 +88,7 @@ def measured(tmp_path_factory) -> dict[str, list[dict]]:
     found = {}
     for ranks, cases in CASES.items():
         folder = tmp_path_factory.mktemp(f"ranks{ranks}")
-        by_rank = run_ranks(recorded, folder, ranks, list(cases.values()), deadline=240.0)
+        by_rank = run_ranks(recorded, folder, ranks, list(cases.values()))
         found |= {name: [each[i] for each in by_rank] for i, name in enumerate(cases)}
     return found
 
@@ -186,7 +184,7 @@ def worst(measured, names=NAMES) -> float:
 
 @pytest.mark.parametrize("how", [{"microbatches": 1}, {"pp": 2, "microbatches": 2}])
 def test_a_gpus_allocator_is_asked_when_each_phase_begins(tmp_path, how):
-    for found in run_ranks(as_on_a_gpu, tmp_path, how.get("pp", 1), how, deadline=100.0):
+    for found in run_ranks(as_on_a_gpu, tmp_path, how.get("pp", 1), how):
         assert found == {
             "begins": ["forward", "backward", "update"],
             "resident": 7,
@@ -195,7 +193,7 @@ def test_a_gpus_allocator_is_asked_when_each_phase_begins(tmp_path, how):
 
 
 def test_some_ranks_of_a_larger_world(tmp_path):
-    ranks = run_ranks(some_of_them, tmp_path, 3, deadline=100.0)
+    ranks = run_ranks(some_of_them, tmp_path, 3)
     assert ranks[2] == []
     for got, wanted in ranks[:2]:
         assert got == pytest.approx(wanted, rel=1e-5)

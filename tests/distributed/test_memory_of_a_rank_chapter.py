@@ -186,7 +186,7 @@ def everything() -> dict:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 2, deadline=300.0)
+    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 2)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if "stage" not in way])

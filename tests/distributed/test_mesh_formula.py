@@ -6,8 +6,6 @@ import torch.distributed as dist
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_formula_ranks import counted_and_foretold
 
-pytestmark = pytest.mark.timeout(600)  # up to eight ranks on however few cores
-
 CASES = {
     4: [
         ("dp=4", "none", None),
@@ -35,7 +33,7 @@ def on_rank(world_size: int) -> list[tuple]:
 
 @pytest.mark.parametrize("world_size", CASES)
 def test_counted_is_foretold(tmp_path, world_size):
-    ranks = run_ranks(on_rank, tmp_path, world_size, world_size, deadline=300.0)
+    ranks = run_ranks(on_rank, tmp_path, world_size, world_size)
     for rank, found in enumerate(ranks):
         for case, (counted, foretold) in zip(CASES[world_size], found, strict=True):
             assert counted == foretold, f"rank {rank}, {case}"

@@ -8,14 +8,12 @@ import pytest
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_norm_ranks import LAYOUTS, MAX_NORM, everything, whole
 
-pytestmark = pytest.mark.timeout(600)  # up to eight ranks on however few cores
-
 ROUNDING = 2e-6
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 8, deadline=300.0)
+    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 8)
 
 
 @pytest.fixture(scope="module")

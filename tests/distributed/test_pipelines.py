@@ -8,6 +8,7 @@ import torch
 from rankbook.models import TransformerLM, initialise
 from rankbook.models.loss import token_loss
 from rankbook.parallel import schedule_names
+from tests.distributed import launch
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import (
     CONFIG,
@@ -35,7 +36,7 @@ def trained(tmp_path_factory):
             ranks, replicas = SHAPES[shape]
             folder = tmp_path_factory.mktemp("ranks")
             args = (ranks, replicas, schedule_names())
-            done[shape] = run_ranks(train_all, folder, ranks * replicas, *args, deadline=150.0)
+            done[shape] = run_ranks(train_all, folder, ranks * replicas, *args)
         return done[shape]
 
     return train
@@ -56,7 +57,7 @@ def test_schedule_equals_the_unsplit_model(name, shape, trained):
 
 def test_tracer_equals_the_unsplit_model(tmp_path):
     names = ["1f1b", "zbv"]  # a stage per rank, and several
-    by_rank = run_ranks(train_all, tmp_path, 2, 2, 1, names, True, deadline=150.0)
+    by_rank = run_ranks(train_all, tmp_path, 2, 2, 1, names, True)
     for name in names:
         held = [parameter for results in by_rank for parameter in results[name]["parameters"]]
         assert sorted(held) == sorted(name for name, _ in TransformerLM(CONFIG).named_parameters())
@@ -77,7 +78,7 @@ def test_the_comparison_could_fail():
 
 
 def test_a_wrong_batch_is_one_sentence_on_every_rank(tmp_path):
-    told = run_ranks(wrong_batches, tmp_path, 2, deadline=30.0)
+    told = run_ranks(wrong_batches, tmp_path, 2)
     assert told[0] == told[1]
     not_divisible, unequal, long, outside = told[0]
     assert "a batch of 6 is not divisible by 1 replicas x 4 microbatches" in not_divisible
@@ -106,6 +107,7 @@ def test_clipping_counts_sharded_gradients_as_a_whole(tmp_path):
         assert (plain > 0) == (rank >= 2)
 
 
-def test_a_rank_that_does_not_come_ends_the_launch(tmp_path):
+def test_a_rank_that_does_not_come_ends_the_launch(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "DEADLINE", 6.0)
     with pytest.raises(TimeoutError, match="2 ranks were not done in 6 s"):
-        run_ranks(time.sleep, tmp_path, 2, 60.0, deadline=6.0)
+        run_ranks(time.sleep, tmp_path, 2, 3600.0)

@@ -24,7 +24,7 @@ SETUPS = [
 
 
 def test_every_setup_trains_the_same_model(tmp_path):
-    for rank in run_ranks(losses, tmp_path, 4, SETUPS, deadline=200.0):
+    for rank in run_ranks(losses, tmp_path, 4, SETUPS):
         for found in rank:
             # float32, summed in another order
             assert found == pytest.approx(rank[0], rel=1e-4)
@@ -33,7 +33,7 @@ def test_every_setup_trains_the_same_model(tmp_path):
 
 def test_replicas_of_two_nodes_sleep_for_their_gradients(tmp_path):
     """tp=2 stays inside, dp=2 crosses: 2 steps a call, and the ring's bytes."""
-    for found in run_ranks(asked, tmp_path, 4, "dp=2,tp=2", "none", deadline=100.0):
+    for found in run_ranks(asked, tmp_path, 4, "dp=2,tp=2", "none"):
         calls, sent = found["dp"]
         assert calls > 4 * 16  # every parameter's gradient, and the loss
         # the norm over all four: 6 steps, 4 bytes, by two ranks' cards
@@ -44,7 +44,7 @@ def test_replicas_of_two_nodes_sleep_for_their_gradients(tmp_path):
 
 def test_only_the_hop_between_nodes_sleeps(tmp_path):
     """pp=4, 4 microbatches of 2 rows: 1 sends to 2 forward, 2 to 1 backward; 0 and 3 are inside."""
-    ranks = run_ranks(asked, tmp_path, 4, "pp=4", "none", deadline=100.0)
+    ranks = run_ranks(asked, tmp_path, 4, "pp=4", "none")
     message = LINK.alpha + 2 * 8 * 16 * 4 * LINK.beta
     everybody = ranks[0]["slept"]  # the loss and the norm, all_reduces of all
     assert ranks[3]["slept"] == pytest.approx(everybody)

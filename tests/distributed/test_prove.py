@@ -11,15 +11,13 @@ import pytest
 from tests.distributed.launch import run_ranks
 from tests.distributed.prove_ranks import all_of, untouched
 
-pytestmark = pytest.mark.timeout(600)  # up to eight ranks on however few cores
-
 RIGHT = "tests.distributed.prove_ranks"
 WRONG = "tests.distributed.prove_wrong_ranks"
 
 
 def launched(folder, ranks: int, module: str, begin: str) -> dict[str, dict]:
     """What each case of a module gave: on all ranks the same."""
-    first, *others = run_ranks(all_of, folder, ranks, module, begin, deadline=300)
+    first, *others = run_ranks(all_of, folder, ranks, module, begin)
     for name in first:
         assert all(other[name] == first[name] for other in others), name
     return first

@@ -73,7 +73,7 @@ def all_steps() -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    return run_ranks(all_steps, tmp_path_factory.mktemp("ranks"), RANKS, deadline=240.0)
+    return run_ranks(all_steps, tmp_path_factory.mktemp("ranks"), RANKS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -106,7 +106,7 @@ def test_1f1b_keeps_a_limit_of_as_many_microbatches_as_ranks(tmp_path):
 
 def test_gpipe_does_not(tmp_path):
     with pytest.raises(Exception, match=r"MemoryError: 1,152 bytes are held for backward"):
-        run_ranks(limited, tmp_path, RANKS, "gpipe", deadline=60.0)
+        run_ranks(limited, tmp_path, RANKS, "gpipe")
 
 
 def summary(name: str, **durations: float) -> tuple:

@@ -35,7 +35,7 @@ def everything() -> dict:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 2, deadline=180.0)
+    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 2)
 
 
 @pytest.fixture(scope="module")

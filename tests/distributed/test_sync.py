@@ -12,7 +12,7 @@ SAME, APART = 1e-12, 1e-4
 
 
 def on_ranks(work, folder, ranks=3):
-    return run_ranks(work, folder, ranks, deadline=240)
+    return run_ranks(work, folder, ranks)
 
 
 def test_meeting_after_every_step_is_data_parallelism_with_sgd_and_not_with_adamw(tmp_path):

@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
     def run(ranks: int) -> list[dict]:
         if ranks not in done:
             folder = tmp_path_factory.mktemp("ranks")
-            done[ranks] = run_ranks(recorded, folder, ranks, schedule_names(), deadline=240.0)
+            done[ranks] = run_ranks(recorded, folder, ranks, schedule_names())
         return done[ranks]
 
     return run

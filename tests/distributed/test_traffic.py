@@ -12,7 +12,7 @@ ACTIVATION = ROWS * WIDTH * FLOAT
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 4, deadline=200.0)
+    return run_ranks(everything, tmp_path_factory.mktemp("ranks"), 4)
 
 
 def test_ddp_reduces_every_gradient_once(ranks):

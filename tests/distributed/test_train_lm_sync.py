@@ -10,7 +10,6 @@ from tests.distributed.test_train_lm import TOLERANCE, cache, torchrun  # noqa: 
 from tests.distributed.train_lm_ranks import logged, train_each
 from tests.distributed.train_lm_sync_ranks import loaded, trained
 
-pytestmark = pytest.mark.timeout(600)
 SMALL = "--batch 16 --window 16 --evaluate-on 2"
 # with AdamW's epsilon beside these gradients, the order of sums is seen: see test_train_lm
 
@@ -20,7 +19,7 @@ def train(folder, ranks, lines, cache):  # noqa: F811
     folder.mkdir(parents=True, exist_ok=True)
     logs = [folder / f"{number}.jsonl" for number in range(len(lines))]
     words = [f"{SMALL} {line} --log-file {log}" for line, log in zip(lines, logs, strict=True)]
-    run_ranks(train_each, folder, ranks, ranks, words, str(cache), deadline=300)
+    run_ranks(train_each, folder, ranks, ranks, words, str(cache))
     return [logged(log) for log in logs]
 
 
@@ -104,7 +103,7 @@ def test_it_goes_on_with_more_replicas_with_fewer_and_cut_otherwise(tmp_path, ca
         words = [f"{line} --resume --steps {6 + number} --mesh {mesh}"]
         folder = tmp_path / f"on{number}"
         folder.mkdir()
-        run_ranks(train_each, folder, ranks, ranks, words, str(cache), deadline=200)
+        run_ranks(train_each, folder, ranks, ranks, words, str(cache))
     losses, _ = logged(tmp_path / "run.jsonl")
     assert sorted(losses) == [*range(1, 9)] and losses[8] < losses[1] - 0.3
 

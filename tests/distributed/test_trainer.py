@@ -16,7 +16,7 @@ def found(tmp_path_factory) -> dict:
     text = folder / "text.txt"
     lines = [line for line in prose()["valid"].split("\n") if line.strip()][:60]
     text.write_text("\n".join(sorted(lines, key=len)), "utf-8")  # halves of unequal many lines
-    first, second = run_ranks(all_of_it, folder, 2, str(folder), str(text), deadline=240.0)
+    first, second = run_ranks(all_of_it, folder, 2, str(folder), str(text))
     assert first["counts"] == second["counts"] and first["lines"] == second["lines"]
     return first
 
@@ -83,6 +83,6 @@ def test_dispatching_in_one_process_is_that_of_real_ranks(world_size, tmp_path):
     from rankbook.training import dispatch
 
     sizes = [1, 20, 21, 67, 240]
-    found = run_ranks(dispatched, tmp_path, world_size, sizes, deadline=180.0)
+    found = run_ranks(dispatched, tmp_path, world_size, sizes)
     for n, *ranks in zip(sizes, *found, strict=True):
         assert ranks == dispatch.dispatched(range(0, n, world_size), 4, world_size), n

@@ -22,7 +22,7 @@ TRIALS += [(s, w, m) for m in (2, 8) for s in schedule_names() for w in CHANGING
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory):
     """The outcomes of every rank: one launch for all, as a trial that fails harms no other."""
-    return run_ranks(try_all, tmp_path_factory.mktemp("ranks"), 4, TRIALS, deadline=240.0)
+    return run_ranks(try_all, tmp_path_factory.mktemp("ranks"), 4, TRIALS)
 
 
 def check(found, trial):

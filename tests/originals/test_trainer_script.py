@@ -133,7 +133,7 @@ def found(tmp_path_factory) -> list[dict]:
     # of the reader's listing its class: the two lines below it open a file of another name
     reader = repaired_reader(printed_reader()).partition("train_file_lines =")[0]
     script = repaired(printed())
-    return run_ranks(both, folder, 2, reader, script, str(path), deadline=240.0)
+    return run_ranks(both, folder, 2, reader, script, str(path))
 
 
 def test_the_re_creation_trains_on_what_the_listing_trains_on(found):

@@ -15,7 +15,7 @@ import pytest
 import stopped
 from execution import watch
 from execution.outcome import Failure, Outcome
-from execution.turns import Turns
+from execution.turns import BUSY, Turns
 
 SPARE = """
 import os, sys
@@ -137,6 +137,14 @@ def test_cells_share_the_room_but_for_one_that_is_alone(tmp_path):
     alone.end()
     second.join()
     assert order == ["alone", "later"]
+
+
+def test_where_others_keep_the_machine_busy_nobody_is_alone(tmp_path, monkeypatch):
+    one, two = (Turns(tmp_path, lambda: None) for _ in range(2))
+    one.begin(cell())
+    monkeypatch.setenv(BUSY, "1")
+    two.begin(cell("alone"))
+    assert not shut(tmp_path / "door")
 
 
 def shut(path) -> bool:
