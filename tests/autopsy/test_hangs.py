@@ -13,7 +13,7 @@ from rankbook.__main__ import main
 from rankbook.autopsy import Finding, Job, judge, read
 from tests.autopsy import hangs
 
-DEADLINE = 180  # seconds; a hang is seen after a few
+DEADLINE = 900  # seconds; a hang is seen after a few
 SIZE = 3
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["torch.distributed", "torch.utils.data", "tests.autopsy.hangs"])

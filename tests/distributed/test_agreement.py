@@ -91,7 +91,7 @@ def test_nothing_of_it_needs_numpy(tmp_path):
         for rank in range(2)
     ]
     try:
-        ended = [rank.communicate(timeout=120) for rank in ranks]
+        ended = [rank.communicate(timeout=900) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

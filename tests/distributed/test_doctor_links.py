@@ -30,7 +30,7 @@ def doctors(hosts: tuple[Host, Host], form: str) -> list[str]:
         )
         for host, peer in zip(hosts, peers, strict=True)
     ]
-    return [process.communicate(timeout=60)[0] for process in started]
+    return [process.communicate(timeout=900)[0] for process in started]
 
 
 def finding(document: str) -> dict:

@@ -23,7 +23,7 @@ def found(tmp_path_factory):
     running = {which: start(which, folder) for which in ("accelerate", "lightning")}
     for which, process in running.items():
         try:
-            _, errors = process.communicate(timeout=150)
+            _, errors = process.communicate(timeout=900)
         finally:
             process.terminate()  # torchrun ends its ranks
         assert process.returncode == 0, f"{which}: {errors[-6000:]}"

@@ -58,7 +58,7 @@ def test_the_survivor_goes_on_alone_and_the_cut_side_ends(tmp_path):
             alone = 5  # steps after which the survivor has surely gone on
             assert until(lambda: steps(tmp_path, world_size=1) > alone, agents[:1])
             print(f"on again {time.monotonic() - began:.1f} s after the cut")
-            codes = [process.wait(timeout=120) for process in agents]
+            codes = [process.wait(timeout=900) for process in agents]
             print(f"both ended {time.monotonic() - began:.1f} s after the cut")
         finally:
             for process in agents:

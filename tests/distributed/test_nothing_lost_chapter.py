@@ -29,7 +29,7 @@ def test_status_75_is_started_again_and_status_0_is_the_end(tmp_path):
     )
     command = [*TORCHRUN, "--nproc-per-node", "1", "--monitor-interval", "0.1", str(program)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert lives.read_text().split() == ["0", "1", "2"]
 

@@ -24,7 +24,7 @@ def torchrun(ranks: int, *arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "torch.distributed.run", *options]
     environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
 
 

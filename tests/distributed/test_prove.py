@@ -188,7 +188,7 @@ def test_a_rank_that_raises_while_others_wait_is_named_on_all(tmp_path):
     program.write_text(WAITING)
     words = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [sys.executable, *words, str(program)], capture_output=True, text=True, timeout=200
+        [sys.executable, *words, str(program)], capture_output=True, text=True, timeout=900
     )
     assert done.returncode
     for rank in (0, 1):
@@ -201,7 +201,7 @@ def test_a_script_that_proves_ends_without_threads_of_its_group(tmp_path):
     program.write_text(PROVING)
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [sys.executable, *words, str(program)], capture_output=True, text=True, timeout=200
+        [sys.executable, *words, str(program)], capture_output=True, text=True, timeout=900
     )
     assert not done.returncode, done.stderr
     said = [f"[{rank}] right: True, ends alone" for rank in (0, 1)]

@@ -38,7 +38,7 @@ def start(line: str) -> subprocess.Popen:
 def finish(*agents: subprocess.Popen) -> str:
     """What all agents printed; each must end well, and none stays."""
     try:
-        outputs = [agent.communicate(timeout=120)[0] for agent in agents]
+        outputs = [agent.communicate(timeout=900)[0] for agent in agents]
     finally:
         for agent in agents:
             agent.kill()
@@ -89,5 +89,5 @@ def test_torchs_own_check_crashes_ddp(tmp_path):
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
     command = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", str(program)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode and "SIGSEGV" in run.stderr, run.stderr

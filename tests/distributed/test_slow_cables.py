@@ -41,7 +41,7 @@ def seconds(source: Host, target: Host, nbytes: int) -> float:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         send = source.command(sys.executable, "-c", SEND, target.address, str(nbytes))
-        done = subprocess.run(send, check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(send, check=True, capture_output=True, text=True, timeout=900)
     return float(done.stdout)
 
 
@@ -72,7 +72,7 @@ def there_and_back(source: Host, target: Host) -> float:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as answers:
         assert answers.stdout.readline() == "\n"
         asking = source.command(sys.executable, "-c", ask % target.address)
-        done = subprocess.run(asking, check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(asking, check=True, capture_output=True, text=True, timeout=900)
     return float(done.stdout)
 
 

@@ -40,7 +40,7 @@ def run(folder: Path, ranks: int, *options: str) -> subprocess.CompletedProcess:
     left |= {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "RANKBOOK_DATA": ""}
     return subprocess.run(
         [*start, "--tokens", "tokens.npz", "--batch", "4", "--repeats", "1", *options],
-        env=left, cwd=folder, capture_output=True, text=True, timeout=180, check=False,
+        env=left, cwd=folder, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
 
 

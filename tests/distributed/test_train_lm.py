@@ -145,7 +145,7 @@ def torchrun(ranks: int, options: str, folder: Path, cache: Path) -> subprocess.
     }  # fmt: skip
     return subprocess.run(
         [*command, *options.split()],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
 
 

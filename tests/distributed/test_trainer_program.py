@@ -61,7 +61,7 @@ def run(
     left |= {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     return subprocess.run(
         [*start, *program, *options.split()],
-        env=left, cwd=folder, capture_output=True, text=True, timeout=180, check=False,
+        env=left, cwd=folder, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
 
 

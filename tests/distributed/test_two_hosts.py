@@ -24,7 +24,7 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPTIONS = ["--train-file", "text.txt", "--read", "first", "--steps", "4", "--log-every", "1"]
-DEADLINE = 180
+DEADLINE = 900
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

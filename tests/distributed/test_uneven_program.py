@@ -15,7 +15,7 @@ def torchrun(ranks: int, options: str) -> subprocess.CompletedProcess:
     command = [*TORCHRUN, "--nproc-per-node", str(ranks), "-m", "rankbook.programs.uneven"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*command, *options.split()], env=environment, capture_output=True, text=True, timeout=120
+        [*command, *options.split()], env=environment, capture_output=True, text=True, timeout=900
     )
 
 

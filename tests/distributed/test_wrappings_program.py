@@ -25,7 +25,7 @@ def program(*options: str, start=("-m", "rankbook.programs.wrappings")):
     left |= {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, *start, *options]
     return subprocess.run(
-        command, env=left, capture_output=True, text=True, timeout=180, check=False
+        command, env=left, capture_output=True, text=True, timeout=900, check=False
     )
 
 

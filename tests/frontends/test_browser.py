@@ -54,7 +54,7 @@ def server(traces, tmp_path):
     yield found[1]
     process.terminate()
     try:
-        process.communicate(timeout=60)
+        process.communicate(timeout=900)
     except subprocess.TimeoutExpired:  # its loop has ended, and one of its threads waits for ever
         process.kill()
         process.communicate()

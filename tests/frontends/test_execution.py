@@ -32,7 +32,7 @@ def run(traces, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=240,
+            timeout=900,
         )
         out = tmp_path / "out.ipynb"
         shown = out.read_text("utf-8") if out.exists() else ""

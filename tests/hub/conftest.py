@@ -35,7 +35,7 @@ def fresh(tmp_path):
             env=env,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
         )
         assert done.returncode == 0, done.stderr
         assert done.stderr == "", "loading data must be quiet"

@@ -59,7 +59,7 @@ def torchrun(script: str, ranks: int, folder: Path) -> tuple[int, dict[str, str]
     run = subprocess.run(
         [*command, str(folder / "listing.py")],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True, text=True, timeout=180, check=False,
+        capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     told: dict[str, str] = {}
     for path in sorted((folder / "log").rglob("std*.log")):

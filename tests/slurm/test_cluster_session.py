@@ -38,7 +38,7 @@ def test_without_a_cluster_a_page_runs_and_shows_its_recording(kept, page, monke
     monkeypatch.setenv("RANKBOOK_NO_CLUSTER", "1")
     notebook = nbformat.read(PAGES[page], as_version=4)
     where = {"metadata": {"path": str(session.CHAPTERS)}}
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=where).execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3", resources=where).execute()
     for name, said in zip(kept[page], session.outputs(notebook), strict=True):
         first, _, rest = said.partition("\n")
         assert first.startswith("[skipped here; recorded ") and len(first.split()) == 4

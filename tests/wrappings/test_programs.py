@@ -38,7 +38,7 @@ PRINTS = {
 
 def run(*arguments):
     command = [sys.executable, "-W", "ignore", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=HERE)
 
 
 @pytest.mark.parametrize("program", PRINTS)

@@ -11,7 +11,7 @@ import pytest
 
 from rankbook.testbed.slurm import ScriptFailed
 
-SOON = 180.0  # seconds, for what takes ten on a free machine
+SOON = 900.0  # seconds, for what takes ten on a free machine
 FIXED = "--oversubscribe launch/slurm/fixed.sbatch"
 STORE_GONE = "The connection to the C10d store has failed"
 

@@ -14,7 +14,7 @@ from rankbook.testbed.faults.audit import (
 )
 from rankbook.testbed.faults.reference import read_parameters
 
-SOON = 180.0  # seconds, for what takes ten on a free machine
+SOON = 900.0  # seconds, for what takes ten on a free machine
 SAMPLES, STEPS = 18, 60  # 3 steps an epoch; enough to act on a job before it has done them
 RUN = f"--samples {SAMPLES} --global-batch 6 --steps {STEPS} --save-every 1000 --backend gloo"
 SETTINGS = (

@@ -187,7 +187,7 @@ def test_ranks_that_start_together_agree_and_leave_one_file(small_data, tmp_path
             assert time.monotonic() < deadline, "a rank did not start"
             time.sleep(0.05)
         (tmp_path / "go").touch()
-        said = {rank.communicate(timeout=60)[0] for rank in ranks}
+        said = {rank.communicate(timeout=900)[0] for rank in ranks}
     finally:
         for rank in ranks:
             rank.kill()

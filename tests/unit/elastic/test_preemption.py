@@ -18,7 +18,7 @@ import torch.distributed as dist
 from rankbook.elastic import PreemptionHandler
 from rankbook.elastic.signal_watch import SignalWatch, where_main_thread_is
 
-SOON = 60.0  # seconds, for what takes a moment on a free machine
+SOON = 900.0  # seconds, for what takes a moment on a free machine
 
 
 def never_returns(library: ctypes.CDLL) -> None:

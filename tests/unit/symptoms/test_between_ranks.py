@@ -42,7 +42,7 @@ def test_what_each_rank_prints_finds_its_entry(case, tmp_path):
         for rank in (0, 1)
     ]
     try:
-        said = [process.communicate(timeout=200)[1].decode() for process in both]
+        said = [process.communicate(timeout=900)[1].decode() for process in both]
     finally:
         for process in both:
             process.kill()
