@@ -25,12 +25,15 @@ TOO_WIDE = """() => [...document.querySelectorAll('article math')]
     .map((formula) => formula.querySelector('annotation').textContent)"""
 
 
-def test_a_page_loads_little(visit, site, pages, address):
+def test_a_page_loads_little_and_draws_its_icons(visit, site, text_pages, pages, address):
     page = visit("index.html")
     heavy = []
     for path in pages:
         page.goto(address + path)
         page.wait_for_function(SETTLED)
+        if path in text_pages or path.endswith("search.html"):
+            assert page.query_selector(".fa-solid"), path
+            assert page.evaluate(WITHOUT_DRAWING) == [], path
         text = (site / path).read_bytes()
         loaded = [(n, size) for n, size in page.evaluate(LOADED) if not PICTURE.search(n)]
         scripts = sum(size for name, size in loaded if name.endswith(".js"))
@@ -51,14 +54,6 @@ def test_the_index_is_read_when_somebody_searches(visit, language, address):
     page.keyboard.press("Enter")
     page.wait_for_selector("ul.search li > a")
     assert [name for name, _ in page.evaluate(LOADED) if name.endswith("searchindex.js")]
-
-
-def test_every_icon_is_drawn(visit, text_pages, pages, address):
-    page = visit("index.html")
-    for path in [*text_pages, *(path for path in pages if path.endswith("search.html"))]:
-        page.goto(address + path)
-        assert page.query_selector(".fa-solid"), path
-        assert page.evaluate(WITHOUT_DRAWING) == [], path
 
 
 def test_formulas_fit_a_narrow_phone(visit, text_pages, address):
