@@ -25,9 +25,17 @@ interrupt.KILL = interrupt.IMPATIENT = 3600.0
 lookout.HINT, output.WINDOW = 1.0, 60.0"""
 
 
-@pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
+def pytest_generate_tests(metafunc):
+    """Live ranks are four, where not the module's `RANKS` says how many, in turn."""
+    if "live" in metafunc.fixturenames:
+        ranks = getattr(metafunc.module, "RANKS", [4])
+        names = [f"{number} ranks" for number in ranks]
+        metafunc.parametrize("live", ranks, indirect=True, ids=names, scope="module")
+
+
+@pytest.fixture(scope="module")
 def live(request, notebook):
-    """The notebook with 2 and then 4 live ranks; `world_size` tells which."""
+    """The notebook with as many live ranks as `world_size` tells."""
     notebook.world_size = request.param
     assert not notebook.run(SLOW).error
     assert not notebook.run(f"%ranks start -n {request.param} --timeout 3600").error

@@ -4,6 +4,7 @@ import pytest
 
 from tests.live.kernel import Notebook
 
+RANKS = [2, 4]  # one against one, and one against three
 CALLS = {
     "operation": (
         "if rank == 1:\n    dist.broadcast(torch.ones(4), 0)\n"
