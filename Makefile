@@ -70,7 +70,7 @@ test: $(READY) ## run every test, and every chapter in both languages
 	test-chapters test-slow test-pages test-programs test-ranks; status=$$?; \
 	$(BIN)/python tests/again.py || status=1; exit $$status
 
-.PHONY: test-chapters test-slow test-pages test-programs test-ranks
+.PHONY: test-chapters test-slow test-pages test-programs test-long test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # of what also waits: for a clock, a browser, a queue
 THREE_AT_A_TIME := $(subst =2,=3,$(TWO_AT_A_TIME))
@@ -93,6 +93,10 @@ test-slow: $(READY)
 
 test-programs: $(READY)
 	@$(PASS) programs $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
+
+test-long: $(READY) ## run the tests that are left out while their record stands, and record them (half an hour)
+	@RANKBOOK_LONG=1 $(BIN)/python -m pytest -m long tests/distributed $(TIMED) $(TWO_AT_A_TIME)
+	@$(BIN)/python -m benchmarks.readme
 
 test-ranks: $(READY)
 	@$(PASS) ranks tests $(TIMED) \

@@ -22,7 +22,7 @@ from library import Library
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / os.environ.get("RANKBOOK_BUILD", "_build")  # another folder: all is made anew there
 COMPILED = {".pyc", ".so"}
-OF_CHAPTERS = {"chapters.json", "make_book.json"}
+OF_CHAPTERS = {"chapters.json", "make_book.json", "long_tests.json"}
 
 
 class Keys:

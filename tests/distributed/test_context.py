@@ -8,6 +8,8 @@ from tests.distributed import context_ranks as work
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import try_all
 
+pytestmark = pytest.mark.long
+
 RANKS = [2, 4, 8]
 # Four products one after the other, of sums over up to 32 tokens; errors of rounding grow with the
 # root of their number: 8e-7 was seen. In bfloat16 such sums are float32; rounded, by 2^-9 each, are

@@ -5,6 +5,8 @@ import pytest
 from tests.distributed.experts_mesh_ranks import CONFIG, STEPS, several
 from tests.distributed.launch import run_ranks
 
+pytestmark = pytest.mark.long
+
 EXPERTS = CONFIG.layers * CONFIG.experts * 2 * CONFIG.d_model * CONFIG.d_hidden
 LAYOUTS = {
     1: [("ep=1", "none", None, "bias"), ("ep=1", "none", None, "loss")],

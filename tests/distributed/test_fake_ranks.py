@@ -13,7 +13,7 @@ from rankbook.plan.modules import model_from_module
 from rankbook.plan.settings import of_fsdp2
 from tests.unit.plan.test_settings import SETUPS, planned
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 HERE = "tests.unit.plan.module_examples"
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -23,6 +23,8 @@ from tests.distributed.memory_ranks import (
     some_of_them,
 )
 
+pytestmark = pytest.mark.long
+
 BF16 = {"precision": "bf16"}
 CASES: dict[int, dict[str, tuple[str, dict]]] = {
     1: {

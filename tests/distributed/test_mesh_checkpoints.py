@@ -12,6 +12,8 @@ from rankbook.models import TransformerLM
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_checkpoint_ranks import CONFIG, LAYOUTS, work
 
+pytestmark = pytest.mark.long
+
 NAMES = [f"{layout} shard={layout.shard}" for layout in (Layout.parse(*each) for each in LAYOUTS)]
 WHOLE = 4 * len(list(TransformerLM(CONFIG).parameters()))  # with two moments and a count each
 

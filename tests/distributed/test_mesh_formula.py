@@ -6,6 +6,8 @@ import torch.distributed as dist
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_formula_ranks import counted_and_foretold
 
+pytestmark = pytest.mark.long
+
 CASES = {
     4: [
         ("dp=4", "none", None),

@@ -8,6 +8,8 @@ import pytest
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_norm_ranks import LAYOUTS, MAX_NORM, everything, whole
 
+pytestmark = pytest.mark.long
+
 ROUNDING = 2e-6
 
 

@@ -13,7 +13,7 @@ from rankbook.plan.in_small import equal_links
 from rankbook.testbed.hosts import why_not_slow
 
 REASON = why_not_slow()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.skipif(bool(REASON), reason=REASON), pytest.mark.long]
 LINKS = "ZeRO 3, tiny batches", "all tensor parallel", "tensor inside, stages across"
 
 

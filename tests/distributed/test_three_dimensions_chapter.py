@@ -12,6 +12,8 @@ from rankbook.mesh import LAYOUT_WAYS
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import clip_by_torch, raise_on_one, told, try_all
 
+pytestmark = pytest.mark.long
+
 ROWS = json.loads(FILE.read_text("utf-8"))["rows"]
 AGAIN = [
     ("pp=2,dp=2,tp=2", way)

@@ -29,6 +29,8 @@ from tests.distributed.timeline_ranks import (
     recorded,
 )
 
+pytestmark = pytest.mark.long
+
 RANKS = [4]
 
 

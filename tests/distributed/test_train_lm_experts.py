@@ -9,6 +9,8 @@ from tests.distributed.launch import run_ranks
 from tests.distributed.test_train_lm import SMALL, TOLERANCE, torchrun
 from tests.distributed.train_lm_ranks import logged, train_each
 
+pytestmark = pytest.mark.long
+
 KINDS = {
     "bias": "",
     "loss": "--balance loss",

@@ -10,6 +10,8 @@ from tests.distributed.test_train_lm import TOLERANCE, cache, torchrun  # noqa: 
 from tests.distributed.train_lm_ranks import logged, train_each
 from tests.distributed.train_lm_sync_ranks import loaded, trained
 
+pytestmark = pytest.mark.long
+
 SMALL = "--batch 16 --window 16 --evaluate-on 2"
 # with AdamW's epsilon beside these gradients, the order of sums is seen: see test_train_lm
 

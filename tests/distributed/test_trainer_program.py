@@ -14,6 +14,8 @@ import pytest
 from rankbook.data.embedded import prose
 from rankbook.programs.train_lm_trainer.options import read
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ["-m", "rankbook.programs.train_lm_trainer"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]

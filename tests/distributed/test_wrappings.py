@@ -14,6 +14,8 @@ from tests.distributed.launch import run_ranks
 from tests.distributed.wrapping_outcomes import COUNTS, expected, expected_of_2_11, first_words
 from tests.distributed.wrapping_ranks import open_files, raise_on_one, try_all, wrong_trials
 
+pytestmark = pytest.mark.long
+
 CHANGING = "fully_shard each layer", "DDP"
 TRIALS = [(s, w, 4) for s in schedule_names() for w in WRAPPINGS]
 TRIALS += [(s, w, m) for m in (2, 8) for s in schedule_names() for w in CHANGING]
