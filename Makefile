@@ -76,7 +76,7 @@ TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 THREE_AT_A_TIME := $(subst =2,=3,$(TWO_AT_A_TIME))
 APART := tests/site tests/slurm/jobs tests/hub tests/autopsy tests/wheel tests/frontends
 PROGRAMS := tests/distributed tests/wrappings tests/originals
-PASS = $(BIN)/python tests/again.py
+PASS = $(SUPERVISED) $(BIN)/python tests/again.py
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
@@ -95,7 +95,7 @@ test-programs: $(READY)
 	@$(PASS) programs $(PROGRAMS) $(TIMED) $(TWO_AT_A_TIME)
 
 test-long: $(READY) ## run the tests that are left out while their record stands, and record them (half an hour)
-	@RANKBOOK_LONG=1 $(BIN)/python -m pytest -m long tests/distributed $(TIMED) $(TWO_AT_A_TIME)
+	@RANKBOOK_LONG=1 $(SUPERVISED) $(BIN)/python -m pytest -m long tests/distributed $(TIMED) $(TWO_AT_A_TIME)
 	@$(BIN)/python -m benchmarks.readme
 
 test-ranks: $(READY)
