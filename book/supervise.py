@@ -26,15 +26,19 @@ def main(command: list[str]) -> int:
 
     def pass_on(number: int, _frame) -> None:
         nonlocal late
-        if child.poll() is None:
-            child.send_signal(signal.SIGKILL if late else number)
+        if child.returncode is None:  # not reaped: the number is still its own
+            os.kill(child.pid, signal.SIGKILL if late else number)
         late = True
         signal.alarm(GRACE)
 
     for number in (*SIGNALS, signal.SIGALRM):
         signal.signal(number, pass_on)
     die_with_parent(parent, signal.SIGTERM)
-    code = child.wait()
+    while child.returncode is None:  # orphans that have ended are reaped, too: nobody else does
+        pid, status = os.wait()
+        if pid == child.pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+    code = child.returncode
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     end_all_below()
