@@ -65,7 +65,6 @@ check-units:
 # waits more than it works: pages, and jobs in a queue; then programs of ranks. What is killed and looked for
 # afterwards has the machine to itself. What fails is run once more, alone; the last words are of that.
 test: $(READY) ## run every test, and every chapter in both languages
-	@rm -rf _build/tests
 	@$(SUPERVISED) $(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
 	test-chapters test-slow test-pages test-programs test-ranks; status=$$?; \
 	$(BIN)/python tests/again.py || status=1; exit $$status

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 from execution.leaving import adopt_orphans, end_all_below
 
@@ -26,8 +27,9 @@ def main(command: list[str]) -> int:
 
     def pass_on(number: int, _frame) -> None:
         nonlocal late
-        if child.returncode is None:  # not reaped: the number is still its own
-            os.kill(child.pid, signal.SIGKILL if late else number)
+        with suppress(ProcessLookupError):  # it has ended this moment
+            if child.returncode is None:
+                os.kill(child.pid, signal.SIGKILL if late else number)
         late = True
         signal.alarm(GRACE)
 

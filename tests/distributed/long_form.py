@@ -1,19 +1,21 @@
 """Tests with the mark `long`: run once for the code that they are about, and recorded.
 
-Where nothing that such a file reaches has changed since (its own folder's modules, those of the
-library as their code goes, PyTorch), its record stands and `make test` leaves the file out. Where
-something has, it runs. `make test-long` runs all of them and writes the record.
+Where nothing that such a file reaches has changed since, its record stands and `make test` leaves
+the file out: modules of the tests and benchmarks, those of the library as their code goes, chapters
+and results that it names, PyTorch. Where something has, it runs. `make test-long` runs all of them
+and writes the record.
 """
 
 import ast
 import json
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
 from cells import use_of_cells
 from closure import closure
-from fingerprint import Keys, digest
+from fingerprint import Keys, digest, results
 
 from benchmarks.record import RESULTS
 from rankbook.core.results import Result
@@ -21,6 +23,7 @@ from rankbook.core.results import Result
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = RESULTS / "long_tests.json"
 MARK = "pytest.mark.long"
+MODULE = re.compile(r"\b(?:tests|benchmarks)(?:\.\w+)+")
 WHAT = "the long tests: each file has passed with the code that it reaches"
 
 
@@ -39,22 +42,33 @@ def keys() -> dict[str, str]:
 def key(path: Path, made: Keys) -> str:
     """The hash for one file."""
     own = reached(path)
-    use = use_of_cells([each.read_text("utf-8") for each in own], made.library)
+    texts = [each.read_text("utf-8") for each in own]
+    use = use_of_cells(texts, made.library)
     modules = made.modules(use, closure(made.library, use.targets))
-    return digest(ROOT, own, [*modules, version("torch")])
+    return digest(ROOT, [*own, *named("\n".join(texts))], [*modules, version("torch")])
 
 
 def reached(path: Path) -> list[Path]:
-    """`path`, and the modules of the tests that it imports, and theirs."""
+    """`path`, and what it imports or names of the tests and benchmarks, and theirs."""
     found, waiting = [], [path]
     while waiting:
         found.append(file := waiting.pop())
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
-                other = ROOT.joinpath(*node.module.split(".")).with_suffix(".py")
-                if other.exists() and other not in (*found, *waiting):
-                    waiting.append(other)
+        text = file.read_text("utf-8")
+        names = set(MODULE.findall(text))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom):
+                names |= {f"{node.module}.{each.name}" for each in node.names}
+        for name in names:
+            other = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+            if MODULE.fullmatch(name) and other.is_file() and other not in (*found, *waiting):
+                waiting.append(other)
     return sorted(found)
+
+
+def named(text: str) -> list[Path]:
+    """The chapters and results whose names are in `text`; of a result, up to a dash."""
+    chapters = [path for path in ROOT.glob("chapters/*/*.ipynb") if path.stem in text]
+    return chapters + [path for path in results(ROOT) if path.stem.split("-")[0] in text]
 
 
 def proven() -> dict[str, str]:

@@ -9,7 +9,9 @@ from tests.distributed import long_form
 
 TEST = """from rankbook.way import go
 from tests.distributed.way_ranks import far
+from benchmarks import pace
 
+PAGE, EXAMPLES, RESULT = "11_way.ipynb", "tests.unit.examples", "curve-cpu.json"
 pytestmark = pytest.mark.long
 """
 
@@ -24,6 +26,12 @@ def root(tmp_path, monkeypatch):
         "tests/distributed/test_way.py": TEST,
         "tests/distributed/way_ranks.py": "far = 2\n",
         "tests/distributed/unused_ranks.py": "near = 1\n",
+        "tests/unit/examples.py": "",
+        "benchmarks/pace.py": "",
+        "chapters/zh/11_way.ipynb": "{}",
+        "chapters/zh/12_other.ipynb": "{}",
+        "book/results/curve-cpu.json": "{}",
+        "book/results/other-cpu.json": "{}",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -45,6 +53,12 @@ def key(root) -> str:
         ("tests/distributed/test_way.py", TEST + "AT = 1\n", False),
         ("tests/distributed/way_ranks.py", "far = 3\n", False),
         ("tests/distributed/unused_ranks.py", "near = 2\n", True),
+        ("tests/unit/examples.py", "small = 1\n", False),
+        ("benchmarks/pace.py", "slow = 1\n", False),
+        ("chapters/zh/11_way.ipynb", "[]", False),
+        ("chapters/zh/12_other.ipynb", "[]", True),
+        ("book/results/curve-cpu.json", "[]", False),
+        ("book/results/other-cpu.json", "[]", True),
     ],
 )
 def test_the_record_stands_while_what_is_reached_stays(root, file, text, stands):
