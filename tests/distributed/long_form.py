@@ -66,9 +66,10 @@ def reached(path: Path) -> list[Path]:
 
 
 def named(text: str) -> list[Path]:
-    """The chapters and results whose names are in `text`; of a result, up to a dash."""
+    """The chapters and results that `text` names; a result's name begins a string, up to a dash."""
     chapters = [path for path in ROOT.glob("chapters/*/*.ipynb") if path.stem in text]
-    return chapters + [path for path in results(ROOT) if path.stem.split("-")[0] in text]
+    begun = set(re.findall(r"[\"'/](\w+)", text))
+    return chapters + [path for path in results(ROOT) if path.stem.split("-")[0] in begun]
 
 
 def proven() -> dict[str, str]:
