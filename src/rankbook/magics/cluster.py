@@ -34,7 +34,7 @@ class ClusterMagics(Magics):
         %%cluster [--on HOST] [--here] [--seconds SECONDS] NAME
             --on HOST          on that host (n1 or n2), not on the login node
             --here             as Python in the notebook, once the cluster is there
-            --seconds SECONDS  how long it may take (120)
+            --seconds SECONDS  how long it may take (900)
             NAME               under which the output is recorded, for machines without a cluster
         """
         if cell is not None:
@@ -153,7 +153,7 @@ def _parse(line: str):
     parser = LineParser("%%cluster")
     parser.add_argument("--on", metavar="HOST")
     parser.add_argument("--here", action="store_true")
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("name", metavar="NAME")
     return parser.parse_args(split("%%cluster", line))
 

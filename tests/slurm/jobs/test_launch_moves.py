@@ -31,8 +31,8 @@ def resume(cluster):
 
 @pytest.mark.usefixtures("resume")
 def test_a_node_is_drained_and_the_others_go_on(cluster, training, alone):
-    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1")
-    training.until_step(5, nodes=2)
+    training.submit("launch/slurm/elastic.sbatch", "--pace 1")
+    training.until_step(3, nodes=2)
     cluster.login("scontrol update NodeName=n2 State=DRAIN Reason=repair")
     until(lambda: cluster.login("sinfo -hN -n n2 -p main -o %T") == "drained\n", str)
     assert cluster.states(training.job) == ["RUNNING"]
@@ -45,9 +45,10 @@ def test_a_node_is_drained_and_the_others_go_on(cluster, training, alone):
 
 @pytest.mark.usefixtures("resume")
 def test_a_node_dies_and_the_others_go_on(cluster, training, alone):
-    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1 --save-every 4")
+    training.submit("launch/slurm/elastic.sbatch", "--pace 1 --save-every 4")
     training.until_step(6, nodes=2)
     cluster.login("scontrol update NodeName=n2 State=DOWN Reason=dead")
+    training.until_worlds(2, 1)
     assert "Node failure on n2" in training.finish()
     assert not training.problems(alone)
     assert world_sizes(training.events()) == {1, 2}
@@ -55,8 +56,8 @@ def test_a_node_dies_and_the_others_go_on(cluster, training, alone):
 
 @pytest.mark.usefixtures("resume")
 def test_the_first_node_is_drained_and_the_job_goes_on_elsewhere(cluster, training, alone):
-    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1")
-    training.until_step(5, nodes=2)
+    training.submit("launch/slurm/elastic.sbatch", "--pace 1")
+    training.until_step(3, nodes=2)
     cluster.login("scontrol update NodeName=n1 State=DRAIN Reason=repair")
     training.start_again_now()
     said = training.finish()
@@ -70,8 +71,8 @@ def test_put_aside_for_an_urgent_job_it_ends_with_the_same_bits(cluster, trainin
     whole.submit("launch/slurm/fixed.sbatch")
     whole.finish()
 
-    training.submit("--nodes=2 launch/slurm/elastic.sbatch", "--pace 0.1", "LAUNCH_MIN=2")
-    training.until_step(5, nodes=2)
+    training.submit("--nodes=2 launch/slurm/elastic.sbatch", "--pace 1", "LAUNCH_MIN=2")
+    training.until_step(3, nodes=2)
     urgent = cluster.submit("--partition=urgent", "--nodes=2", "--exclusive", "--wrap", "hostname")
     cluster.wait(urgent, "COMPLETED", SOON)
     training.start_again_now()

@@ -48,12 +48,6 @@ def state(cluster, node: str) -> str:
     return cluster.login(f"sinfo -hN -n {node} -p main -o %T").strip()
 
 
-def worlds(training) -> list[int]:
-    """The world's sizes, one after the other."""
-    sizes = [e["world_size"] for e in training.events() if e["event"] == "step"]
-    return [size for before, size in zip([0, *sizes], sizes, strict=False) if size != before]
-
-
 @contain
 def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
     """Drained and back in time: an agent again. Then it dies, and its srun ends with status 0."""
@@ -62,14 +56,15 @@ def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
     steps = cluster.login(f"squeue -h --steps --jobs={training.job} --format=%i").split()
     assert f"{training.job}.extern" in steps
     cluster.login("scontrol update NodeName=n2 State=DRAIN Reason=mistake")
-    until(lambda: worlds(training) == [2, 1], lambda: cluster.log(training.job))
+    training.until_worlds(2, 1)
     cluster.login("scontrol update NodeName=n2 State=RESUME")
-    until(lambda: worlds(training) == [2, 1, 2], lambda: cluster.log(training.job))
+    training.until_worlds(2, 1, 2)
     assert training.once()
     cluster.login("scontrol update NodeName=n2 State=DOWN Reason=dead")
+    training.until_worlds(2, 1, 2, 1)
     said = training.finish()
     assert said.count("n2 is told to end") == said.count("n2 gets an agent again") == 1
-    assert not training.problems(alone) and worlds(training) == [2, 1, 2, 1]
+    assert not training.problems(alone) and training.worlds() == [2, 1, 2, 1]
     until(lambda: state(cluster, "n2") == "idle", str)  # ReturnToService
 
 
@@ -78,7 +73,7 @@ def test_every_job_has_an_extern_that_is_not_told(cluster, training, alone):
 def test_a_container_around_the_agent(cluster, training, alone):
     """bwrap is a container runtime that needs no root; the job's signals get through it."""
     wrap = "launch/forward.sh bwrap --dev-bind / / --tmpfs /mnt"
-    training.submit("launch/slurm/elastic.sbatch", "--pace 0.1", f"LAUNCH_SRUN='{wrap}'")
+    training.submit("launch/slurm/elastic.sbatch", "--pace 1", f"LAUNCH_SRUN='{wrap}'")
     training.until_step(3, nodes=2)
     assert "bwrap" in cluster.login("ps -eo comm")
     cluster.login("scontrol update NodeName=n2 State=DRAIN Reason=repair")
@@ -87,13 +82,13 @@ def test_a_container_around_the_agent(cluster, training, alone):
     cluster.login("scontrol update NodeName=n2 State=RESUME")
     assert said.count("n2 is given back") == 1
     assert not training.problems(alone) and training.once()
-    assert worlds(training) == [2, 1]
+    assert training.worlds() == [2, 1]
 
 
 @default_preemption
 def test_nobody_tells_the_script_and_it_goes_by_the_checkpoint(cluster, training, alone):
-    training.submit("--nodes=2 launch/slurm/elastic.sbatch", "--pace 0.1", "LAUNCH_MIN=2")
-    training.until_step(5, nodes=2)
+    training.submit("--nodes=2 launch/slurm/elastic.sbatch", "--pace 1", "LAUNCH_MIN=2")
+    training.until_step(3, nodes=2)
     urgent = cluster.submit("--partition=urgent", "--nodes=2", "--exclusive", "--wrap", "hostname")
     cluster.wait(urgent, "COMPLETED", SOON)
     training.start_again_now()
@@ -105,7 +100,7 @@ def test_nobody_tells_the_script_and_it_goes_by_the_checkpoint(cluster, training
 
 @default_preemption
 def test_a_job_that_was_cancelled_does_not_come_back(cluster, training):
-    training.submit("launch/slurm/elastic.sbatch", "--pace 0.3 --save-every 1")
+    training.submit("launch/slurm/elastic.sbatch", "--pace 1 --save-every 1")
     training.until_step(2)
     cluster.login(f"scancel {training.job}")
     cluster.wait(training.job, "CANCELLED", SOON)

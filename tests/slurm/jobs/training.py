@@ -31,7 +31,7 @@ class Training:
         self.cluster, self.checkpoints = cluster, cluster.folder / name / "checkpoints"
         self.record, self.job = cluster.folder / name / "events.jsonl", 0
         self.words = f"rankbook.programs.elastic {RUN} --checkpoint {self.checkpoints}"
-        self.words += f" --events {self.record}"
+        self.words += f" --events {self.record} --pace-until {self.record.parent / 'go'}"
 
     def submit(self, script: str, options: str = "", settings: str = "") -> None:
         line = f"{SETTINGS} {settings} sbatch --parsable {script} {self.words} {options}"
@@ -42,6 +42,15 @@ class Training:
 
     def steps(self) -> list[int]:
         return [event["step"] for event in self.events() if event["event"] == "step"]
+
+    def worlds(self) -> list[int]:
+        """The world's sizes, one after the other."""
+        sizes = [event["world_size"] for event in self.events() if event["event"] == "step"]
+        return [size for before, size in zip([0, *sizes], sizes, strict=False) if size != before]
+
+    def until_worlds(self, *sizes: int) -> None:
+        """Wait until the world has had these sizes, and no others."""
+        until(lambda: self.worlds() == [*sizes], lambda: self.cluster.log(self.job))
 
     def once(self) -> bool:
         """Whether no rank did a step again: what was done was saved when a node left."""
@@ -64,6 +73,9 @@ class Training:
         self.cluster.login(f"scontrol update JobId={self.job} StartTime=now+2")
 
     def finish(self) -> str:
+        """What the job's log says at its end; from here on no step is held up."""
+        self.record.parent.mkdir(parents=True, exist_ok=True)
+        (self.record.parent / "go").touch()
         self.cluster.wait(self.job, "COMPLETED", SOON)
         assert "torch" not in self.cluster.login("ps -eo args"), "the job left processes"
         return self.cluster.log(self.job)

@@ -46,6 +46,13 @@ def test_a_pace_of_nothing_is_what_help_shows(capsys):
     assert "of a step, at least (0)" in capsys.readouterr().out
 
 
+def test_a_pace_ends_when_its_file_is_there(tmp_path):
+    given = options(f"--pace 2 --pace-until {tmp_path / 'go'}")
+    assert elastic.pace(given) == elastic.pace(options("--pace 2")) == 2
+    (tmp_path / "go").touch()
+    assert elastic.pace(given) == 0
+
+
 def test_two_epochs_unless_it_says_how_long():
     assert (options("").epochs, options("").steps) == (2, None)
     assert (options("--steps 7").epochs, options("--steps 7").steps) == (None, 7)

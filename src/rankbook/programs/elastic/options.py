@@ -19,7 +19,8 @@ class Options:
     checkpoint: the folder of the run. model: one of LR. samples: of an epoch, all if None. length:
     tokens of a sample of text. steps, epochs: one of them says when it is over. batch: samples of
     a step, of all ranks; batch_per_rank: of one, if it grows with them. scale_lr: one of SCALES.
-    lr: for this many ranks. workers: of each rank. pace, timeout, grace: in seconds.
+    lr: for this many ranks. workers: of each rank. pace, timeout, grace: in seconds. pace_until: a
+    file; once it is there, there is no pace any more.
     """
 
     checkpoint: Path
@@ -40,6 +41,7 @@ class Options:
     seed: int
     events: Path | None
     pace: float
+    pace_until: Path | None
     timeout: float
     grace: float
     backend: str
@@ -77,6 +79,7 @@ def parser() -> Parser:
     add("--seed", type=int, default=0, help="of the parameters, the order and dropout (0)")
     add("--events", type=Path, metavar="FILE", help="append a line of JSON an event")
     add("--pace", type=seconds, default=0.0, metavar="SECONDS", help="of a step, at least (0)")
+    add("--pace-until", type=Path, metavar="FILE", help="no longer, once it is there")
     add("--timeout", type=rate, default=60.0, metavar="SECONDS", help="for a silent rank (60)")
     add("--grace", type=seconds, default=20.0, metavar="SECONDS", help="to obey a signal (20)")
     add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="(auto)")

@@ -20,7 +20,7 @@ from rankbook.checkpoint import CheckpointError, Superseded, capture
 from rankbook.data.global_batches import position
 from rankbook.elastic import PreemptionHandler, elastic_step
 from rankbook.programs import ending
-from rankbook.programs.elastic.options import read
+from rankbook.programs.elastic.options import Options, read
 from rankbook.programs.elastic.training import ElasticRun, prepare
 
 
@@ -49,13 +49,19 @@ def train(run: ElasticRun, notice: PreemptionHandler) -> None:
         run.step, run.loss, run.position = run.step + 1, result.loss, position(run.loader)
         samples = [] if share is None else share[0].tolist()
         run.events.write("step", step=run.step, loss=run.loss, epoch=epoch, samples=samples)
-        time.sleep(max(0.0, began + run.options.pace - time.monotonic()))
+        time.sleep(max(0.0, began + pace(run.options) - time.monotonic()))
 
         leaving = notice.agreed()
         if leaving or run.done or run.step % run.options.save_every == 0:
             save(run)
         if leaving and not run.done:
             leave(run, notice)
+
+
+def pace(options: Options) -> float:
+    """The seconds that a step takes at least."""
+    over = options.pace_until is not None and options.pace_until.exists()
+    return 0.0 if over else options.pace
 
 
 def save(run: ElasticRun) -> None:
