@@ -8,6 +8,8 @@ import pytest
 from execution.leaving import below
 from execution.watch import Watch, stalled_after
 
+pytest_plugins = ["tests.long_runs"]
+
 ARGUMENTS = [*chromium.ARGUMENTS, "--disable-background-networking"]
 # No other host can be reached. A Playwright route that stops requests would switch the cache off.
 ARGUMENTS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]

@@ -164,6 +164,7 @@ def test_a_row_of_a_mesh_leaves_the_first_steps_out():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_rehearsal_runs_every_program_to_its_end(tmp_path):
     """Twice as often as needed: the ladder stops after each row, as it would after its minutes."""
     done = subprocess.run(

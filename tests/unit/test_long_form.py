@@ -5,14 +5,14 @@ import json
 import pytest
 from fingerprint import Keys
 
-from tests.distributed import long_form
+from tests import long_form
 
 TEST = """from rankbook.way import go
 from tests.distributed.way_ranks import far
 from benchmarks import pace
 
 PAGE, EXAMPLES, RESULT = "11_way.ipynb", "tests.unit.examples", "curve-cpu.json"
-pytestmark = pytest.mark.long
+START = "launch/start.sh"
 """
 
 
@@ -30,6 +30,10 @@ def root(tmp_path, monkeypatch):
         "benchmarks/pace.py": "",
         "chapters/zh/11_way.ipynb": "{}",
         "chapters/zh/12_other.ipynb": "{}",
+        "launch/start.sh": "",
+        "tests/conftest.py": "",
+        "tests/distributed/troubles/stuck.py": "",
+        "tests/unit/conftest.py": "",
         "book/results/curve-cpu.json": "{}",
         "book/results/other-cpu.json": "{}",
     }
@@ -57,6 +61,10 @@ def key(root) -> str:
         ("benchmarks/pace.py", "slow = 1\n", False),
         ("chapters/zh/11_way.ipynb", "[]", False),
         ("chapters/zh/12_other.ipynb", "[]", True),
+        ("launch/start.sh", "exit 1", False),
+        ("tests/conftest.py", "browser = 1\n", False),
+        ("tests/distributed/troubles/stuck.py", "wait = 1\n", False),
+        ("tests/unit/conftest.py", "browser = 1\n", True),
         ("book/results/curve-cpu.json", "[]", False),
         ("book/results/other-cpu.json", "[]", True),
     ],
@@ -67,9 +75,33 @@ def test_the_record_stands_while_what_is_reached_stays(root, file, text, stands)
     assert (key(root) == before) == stands
 
 
-def test_a_record_of_other_code_proves_nothing(tmp_path, monkeypatch):
-    record = {"when": "2026-01-01", "keys": {"test_a.py": "as now", "test_b.py": "as it was"}}
-    (tmp_path / "record.json").write_text(json.dumps(record))
+def rows(**keys: str) -> str:
+    return json.dumps(
+        {"rows": [{"file": f, "when": "2026-01-01", "key": k} for f, k in keys.items()]}
+    )
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Of three files, one has changed since its record was made."""
     monkeypatch.setattr(long_form, "RECORD", tmp_path / "record.json")
-    monkeypatch.setattr(long_form, "keys", lambda: {"test_a.py": "as now", "test_b.py": "is"})
-    assert long_form.proven() == {"test_a.py": "2026-01-01"}
+    now = {"a": "as now", "b": "is", "c": "new"}
+    monkeypatch.setattr(long_form, "keys", lambda files: now)
+    long_form.RECORD.write_text(rows(a="as now", b="as it was"))
+
+
+def test_a_record_of_other_code_proves_nothing(recorded):
+    assert long_form.proven([]) == {"a": "2026-01-01"}
+
+
+def test_what_stands_of_a_record_stays_in_the_next(recorded):
+    long_form.record({"c": [1.0, 2.4]})
+    kept, new = json.loads(long_form.RECORD.read_text())["rows"]
+    assert kept == {"file": "a", "when": "2026-01-01", "key": "as now"}
+    assert (new["file"], new["tests"], new["seconds"], new["key"]) == ("c", 2, 3, "new")
+
+
+def test_files_with_long_tests_are_known_by_their_mark():
+    found = {long_form.name_of(path) for path in long_form.long_files()}
+    assert {"tests/distributed/test_mesh_norm.py", "tests/unit/test_gpu_benchmark.py"} <= found
+    assert "tests/unit/test_long_form.py" not in found

@@ -6,6 +6,8 @@ from rankbook.programs.elastic import run as elastic
 from rankbook.testbed.faults.audit import world_sizes
 from tests.slurm.jobs.training import SETTINGS, SOON, STEPS, Training, until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def training(cluster, request):

@@ -14,6 +14,8 @@ from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
 
+pytestmark = pytest.mark.long
+
 SOON = 900.0  # seconds, for what takes ten on a free machine
 ENVIRONMENT = "RANKBOOK_DATA= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1"
 ELASTIC = "--samples 18 --global-batch 5 --steps 8 --backend gloo"

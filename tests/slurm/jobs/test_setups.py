@@ -11,6 +11,8 @@ from rankbook.testbed.slurm import Cluster
 from rankbook.testbed.slurm.setups import changes
 from tests.slurm.jobs.training import SOON, Training, until
 
+pytestmark = pytest.mark.long
+
 SETUPS = ["contain", "default_preemption", "gpus"]
 contain, default_preemption, gpus = (
     pytest.mark.parametrize("cluster", [name], indirect=True, scope="module") for name in SETUPS

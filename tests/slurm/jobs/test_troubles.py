@@ -11,6 +11,8 @@ import pytest
 
 from rankbook.testbed.slurm import ScriptFailed
 
+pytestmark = pytest.mark.long
+
 SOON = 900.0  # seconds, for what takes ten on a free machine
 FIXED = "--oversubscribe launch/slurm/fixed.sbatch"
 STORE_GONE = "The connection to the C10d store has failed"
