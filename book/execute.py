@@ -1,4 +1,4 @@
-"""Execute chapters: three at a time where the memory suffices, each watched and kept.
+"""Execute chapters: some at a time where the memory suffices, each watched and kept.
 
 What the kernels and their ranks write besides their cells' outputs goes to ``_build/logs``: a
 chapter that shows how a process dies is no failing build.
@@ -18,6 +18,7 @@ from build_record import page_bytes
 from executed import expected_seconds, keep, keep_stopped
 from execution.client import Client
 from execution.outcome import Failure, Outcome
+from execution.turns import times_something
 from fingerprint import OUT
 
 AT_A_TIME = 3  # on the two cores that are the least: a page waits half of its time
@@ -58,10 +59,10 @@ class Room:
 def execute(wanted: Iterable[tuple[Path, str]]) -> Iterator[Done]:
     """Execute and keep the chapters; yield each as it ends. One that fails stops no other.
 
-    wanted: notebooks, each with its execution key. The longest begin first, so that none is left
-    over at the end with one core idle. One of which a process died is tried once more, alone.
+    wanted: notebooks, each with its execution key. One of which a process died is tried once more,
+    alone.
     """
-    order = sorted(wanted, key=lambda one: -expected_seconds(one[0]))
+    order = sorted(wanted, key=place)
     room, died = Room(), []
     with Client(os.environ, len(order)) as client:
         with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -79,6 +80,17 @@ def execute(wanted: Iterable[tuple[Path, str]]) -> Iterator[Done]:
                 raise
         for one in died:
             yield execute_one(client, room, *one)._replace(again=True)
+
+
+def place(one: tuple[Path, str]) -> tuple[bool, float]:
+    """Where a chapter stands in the order.
+
+    What has cells that run alone comes last: all wait for such a cell, and it waits for the cells
+    of the others, of which those on a cluster take a minute. Then the longest first, so that none
+    is left over at the end with one core idle.
+    """
+    chapter = one[0]
+    return times_something(chapter), -expected_seconds(chapter)
 
 
 def execute_one(client: Client, room: Room, chapter: Path, key: str) -> Done:

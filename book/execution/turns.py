@@ -6,6 +6,7 @@ that is to be busy (`BUSY` in the environment) nobody is alone: the cell has to 
 """
 
 import fcntl
+import json
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +15,12 @@ from pathlib import Path
 ALONE = "alone"  # the tag
 BUSY = "RANKBOOK_BUSY"
 LOOK = 0.02  # seconds between two tries
+
+
+def times_something(path: Path) -> bool:
+    """Whether the notebook at `path` has a cell that runs alone."""
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return any(ALONE in cell["metadata"].get("tags", ()) for cell in cells)
 
 
 class Turns:

@@ -1,6 +1,7 @@
 """The parts that execute a chapter: spares, the watch, turns, what is written of an outcome."""
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -145,6 +146,17 @@ def test_where_others_keep_the_machine_busy_nobody_is_alone(tmp_path, monkeypatc
     monkeypatch.setenv(BUSY, "1")
     two.begin(cell("alone"))
     assert not shut(tmp_path / "door")
+
+
+def test_who_times_something_comes_last_and_the_longest_first_among_others(tmp_path, monkeypatch):
+    seconds = {"short": 1.0, "long": 9.0, "timed": 20.0}
+    monkeypatch.setattr(execute, "expected_seconds", lambda path: seconds[path.stem])
+    for name in seconds:
+        tags = ["alone"] if name == "timed" else []
+        text = json.dumps({"cells": [{"metadata": {}}, {"metadata": {"tags": tags}}]})
+        (tmp_path / f"{name}.ipynb").write_text(text)
+    order = sorted(((tmp_path / f"{name}.ipynb", "") for name in seconds), key=execute.place)
+    assert [path.stem for path, _ in order] == ["long", "short", "timed"]
 
 
 def shut(path) -> bool:
