@@ -1,6 +1,6 @@
 """nbmake executes every chapter in both languages, each under conditions of its own.
 
-English: with the data and the processor of this machine, in the order of the book; what went well
+English: with the data and the processor of this machine, in the order of a build; what went well
 is kept, and is what the book shows. Chinese: the same code with the stand-in texts that come with
 the library, without a hub, with a processor of another kind that others keep busy, and in a random
 order.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from conditions import ELSEWHERE, environment
+from execute import place
 from executed import keep
 from execution.client import Client
 from execution.outcome import Failure
@@ -68,19 +69,18 @@ def pytest_report_header() -> list[str]:
     """Which was which."""
     texts = os.environ.get("RANKBOOK_DATA", "the hub's, or the stand-ins")
     return [
-        f"chapters/en: texts from {texts}; this machine's processor; the book's order",
+        f"chapters/en: texts from {texts}; this machine's processor; a build's order",
         f"chapters/zh: stand-in texts, no hub; {ELSEWHERE}; order {SEED} ({ORDER})",
     ]
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """The Chinese pages in a random order, in the places where they stood."""
+    """The English pages as a build executes them, then the Chinese in a random order."""
     PAGES[0] = len(items)
-    places = [n for n, item in enumerate(items) if Path(item.fspath).parent.name == "zh"]
-    shuffled = [items[n] for n in places]
-    random.Random(SEED).shuffle(shuffled)
-    for place, item in zip(places, shuffled, strict=True):
-        items[place] = item
+    chinese = [item for item in items if item.path.parent.name == "zh"]
+    others = [item for item in items if item not in chinese]
+    random.Random(SEED).shuffle(chinese)
+    items[:] = [*sorted(others, key=lambda item: place((item.path, ""))), *chinese]
 
 
 pytest_items.NotebookRun = WatchedRun
