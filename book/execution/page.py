@@ -111,7 +111,8 @@ class _Run:
         return Failure("stalled", self.cell, reason, report)
 
     def _begin(self, cell, cell_index: int) -> None:
-        self.cell = self.watch.doing = cell.id
+        self.cell = cell.id
+        self.watch.begin(cell.id)
         self._turns.begin(cell)
         self.watch.progress()
 

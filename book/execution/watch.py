@@ -16,8 +16,9 @@ DEFAULT_STALL = 300.0
 # Processes that only wait still look at clocks and pipes: a notebook with four idle ranks takes
 # about a hundredth of a core. A page that computes takes whole cores, or what others leave of them.
 IDLE = 0.05  # of a core
-EVERY = 0.2  # seconds between two looks
-MEMORY_EVERY = 10  # looks between two at the memory, which take longer
+# A look reads about all processes of the machine: at five a second, four watches took a sixth of it.
+EVERY = 1.0  # seconds between two looks
+MEMORY_EVERY = 3  # looks between two at the memory, which take longer
 
 
 def stalled_after() -> float:
@@ -36,18 +37,18 @@ class Watch:
     """Looks at all processes below this one, from a thread, until it is stopped.
 
     stalled: called once, when for `limit` seconds they took less than `IDLE` of a core and
-    `progress` was not called. While it runs, `doing` says what processor time is counted for.
+    `progress` was not called. Processor time counts for what `begin` named last.
     After `stop`, cpu has the seconds by (process, doing), peak_bytes the most memory at one time
     (proportional set size: what is shared is counted once).
     """
 
     def __init__(self, stalled: Callable[[], None], limit: float, with_memory: bool = True):
         self.cpu: Counter[tuple[str, str]] = Counter()
-        self.peak_bytes, self.doing = 0, "start"
+        self.peak_bytes, self._doing = 0, "start"
         self._stalled, self._limit, self._with_memory = stalled, limit, with_memory
         self._seen: dict[tuple[int, float], float] = {}
         self._still, self._recent = 0.0, 0.0
-        self._stop = threading.Event()
+        self._stop, self._counting = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -58,6 +59,11 @@ class Watch:
         """Look once more, then no longer."""
         self._stop.set()
         self._thread.join()
+
+    def begin(self, doing: str) -> None:
+        """From now on, processor time counts for `doing`."""
+        self._count(below())
+        self._doing = doing
 
     def progress(self) -> None:
         """Something got on that takes no processor time: a line of output, a cell that begins."""
@@ -80,12 +86,12 @@ class Watch:
         """Add up what each took since the last look; return the sum, in seconds."""
         total = 0.0
         for process in processes:
-            with suppress(psutil.Error):
+            with suppress(psutil.Error), self._counting:
                 times, key = process.cpu_times(), (process.pid, process.create_time())
                 now = times.user + times.system
                 took = now - self._seen.get(key, 0.0)
                 self._seen[key] = now
-                self.cpu[process.name(), self.doing] += took
+                self.cpu[process.name(), self._doing] += took
                 total += took
         return total
 
