@@ -71,16 +71,15 @@ test: $(READY) ## run every test, and every chapter in both languages
 
 .PHONY: test-chapters test-slow test-pages test-programs test-long test-ranks
 TWO_AT_A_TIME := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-# of what also waits: for a clock, a browser, a queue; and of chapters, which wait half of their time
+# of what also waits: for a clock, a browser, a queue, a chapter's ranks
 THREE_AT_A_TIME := $(subst =2,=3,$(TWO_AT_A_TIME))
-FOUR_AT_A_TIME := $(subst =2,=4,$(TWO_AT_A_TIME))
 APART := tests/site tests/slurm/jobs tests/hub tests/autopsy tests/wheel tests/frontends
 PROGRAMS := tests/distributed tests/wrappings tests/originals
 PASS = $(SUPERVISED) $(BIN)/python tests/again.py
 TIMED := --durations=20 --durations-min=1
 
 test-chapters: $(READY)
-	@$(PASS) chapters chapters --nbmake --timeout=0 $(TIMED) $(FOUR_AT_A_TIME)
+	@$(PASS) chapters chapters --nbmake --timeout=0 $(TIMED) $(THREE_AT_A_TIME)
 
 test-pages: $(READY)
 	@OMP_NUM_THREADS=1 $(PASS) pages $(APART) $(TIMED) $(THREE_AT_A_TIME)
