@@ -16,7 +16,7 @@ DEFAULT_STALL = 300.0
 # Processes that only wait still look at clocks and pipes: a notebook with four idle ranks takes
 # about a hundredth of a core. A page that computes takes whole cores, or what others leave of them.
 IDLE = 0.05  # of a core
-# A look reads about all processes there are: five a second, of four pages, took a sixth of two cores.
+# A look reads about all processes: five a second, of four pages, took a sixth of two cores.
 EVERY = 1.0  # seconds between two looks
 MEMORY_EVERY = 3  # looks between two at the memory, which take longer
 
