@@ -19,6 +19,8 @@ from rankbook.parallel.halving_doubling import halving_doubling_all_reduce
 from rankbook.parallel.ring import ring_all_reduce
 from tests.distributed.launch import run_ranks
 
+pytestmark = pytest.mark.long
+
 SIZES = [(8,), (12, 5), (1000,), (10,), (5,), (3,), (1,), (0,)]
 BY_HAND = dict(
     zip(WAYS, [all_reduce_by_rank_0, ring_all_reduce, halving_doubling_all_reduce], strict=False)

@@ -13,6 +13,8 @@ import pytest
 
 from rankbook.doctor.round_trip import our_rank, round_trip
 
+pytestmark = pytest.mark.long
+
 DOCTOR = [sys.executable, "-m", "rankbook", "doctor", "--json"]
 
 

@@ -16,6 +16,8 @@ from rankbook.elastic import audit, losses, read_events
 from tests.distributed.elastic_ranks import train
 from tests.distributed.launch import run_ranks
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ["--samples", "18", "--global-batch", "5", "--dropout", "0.2", "--keep", "99"]
 SOON = 900.0  # seconds, for what takes five on a free machine

@@ -15,7 +15,7 @@ OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "20", "
 PROGRAM = "import sys\nfrom rankbook.programs.elastic import main\nmain(sys.argv[1:])\n"
 SAMPLES, STEPS = 64, 80  # long enough for the second node to join
 
-pytestmark = pytest.mark.skipif(bool(etcd.why_not()), reason=etcd.why_not())
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(etcd.why_not()), reason=etcd.why_not())]
 
 
 class Nodes:

@@ -14,6 +14,8 @@ import pytest
 from tests.distributed.join_cures import everything
 from tests.distributed.launch import run_ranks
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 EXACT = 1e-12  # float64, summed in another order
 ABORTED = -6  # SIGABRT: gloo gave up in a thread of its own, where Python can catch nothing

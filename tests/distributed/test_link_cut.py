@@ -28,7 +28,7 @@ SILENT = 4  # seconds after which a rank that says nothing is taken for lost
 SAMPLES, STEPS, PACE = 64, 60, 0.1
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(REASON), reason=REASON)]
 
 
 def test_the_cable_of_a_host_is_pulled_and_put_back():

@@ -8,6 +8,8 @@ import pytest
 from tests.distributed import long_context_ranks as work
 from tests.distributed.launch import run_ranks
 
+pytestmark = pytest.mark.long
+
 EXACT = 1e-12
 
 

@@ -28,6 +28,8 @@ from rankbook.speed.strategies.watch import watch
 from rankbook.speed.strategies.zero1 import dealt
 from tests.distributed.launch import run_ranks
 
+pytestmark = pytest.mark.long
+
 SMALL = size("cpu", layers=6, d_model=64, d_hidden=256, vocab_size=500, max_length=32)
 TINY = size("cpu", d_model=32, d_hidden=128, vocab_size=300, max_length=32)
 MIB, BUCKET_MB = 2**20, 0.0625

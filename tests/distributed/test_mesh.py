@@ -6,6 +6,8 @@ from rankbook.models import TransformerLM
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_ranks import CONFIG, STEPS, cross_entropy, held, several
 
+pytestmark = pytest.mark.long
+
 WHOLE = sum(p.numel() for p in TransformerLM(CONFIG).parameters())
 LAYOUTS = {
     2: [("tp=2", "none", None), ("pp=2", "none", "gpipe"), ("dp=2", "fsdp", None)],

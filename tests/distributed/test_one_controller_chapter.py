@@ -9,7 +9,7 @@ from tests.live.kernel import Notebook
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "chapters" / "en" / "A2_one_controller.ipynb"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 def cells() -> dict[str, str]:

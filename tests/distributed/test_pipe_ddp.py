@@ -12,6 +12,8 @@ import pytest
 from rankbook.data import wikitext2
 from rankbook.training import batchify, steps_of_epoch
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 SMALL = "--batch 8 --window 60 --log-every 1"  # the last window of each split is shorter

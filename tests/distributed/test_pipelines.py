@@ -22,6 +22,8 @@ from tests.distributed.pipeline_ranks import (
     wrong_batches,
 )
 
+pytestmark = pytest.mark.long
+
 SHAPES = {"1": (1, 1), "2": (2, 1), "4": (4, 1), "2x2": (2, 2)}
 TOLERANCE = 1e-6  # absolute, in float32
 

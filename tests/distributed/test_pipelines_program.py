@@ -15,6 +15,8 @@ import torch.distributed as dist
 from rankbook.programs import ending
 from rankbook.programs.pipelines import run as pipelines
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "rankbook.programs.pipelines"
 

@@ -23,6 +23,8 @@ from rankbook.plan import (
 from tests.distributed.launch import run_ranks
 from tests.distributed.plan_ranks import CONFIG, ROWS, counted
 
+pytestmark = pytest.mark.long
+
 SHAPE = shape_from_params(13e9)
 L40S = Machines(find_card("l40s"), gpus=64, per_node=4)
 BATCH = 64 * 4096

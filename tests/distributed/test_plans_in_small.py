@@ -5,8 +5,6 @@ import pytest
 from tests.distributed.launch import run_ranks
 from tests.distributed.plans_ranks import LINK, ROWS, asked, losses
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def setup(**given) -> dict:
     share = ROWS // given.get("dp", 1) // given.get("microbatches", 1)

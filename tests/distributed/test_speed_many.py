@@ -18,6 +18,8 @@ from tests.distributed.speed_many_ranks import (
     strategies,
 )
 
+pytestmark = pytest.mark.long
+
 EXACT = [name for name in STRATEGIES if name not in ("alone", "ddp-bf16")]
 TOLERANCE = 1e-5
 SETUP = "model, optimizer = fabric.setup(model, optimizer)"

@@ -12,6 +12,8 @@ from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 # as on a GPU box: importing one of these would raise ImportError

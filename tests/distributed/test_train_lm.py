@@ -11,6 +11,8 @@ import pytest
 from tests.distributed.launch import run_ranks
 from tests.distributed.train_lm_ranks import TEXT, logged, train_compiled, train_each
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = "--batch 16 --window 16 --evaluate-every 3 --evaluate-on 2"
 # Another order of sums: float32 rounds a loss of about 8, and each gradient, by 2^-24 of its size

@@ -6,6 +6,8 @@ from rankbook.data.embedded import prose
 from tests.distributed.launch import run_ranks
 from tests.distributed.trainer_ranks import all_of_it, dispatched
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 1e-5  # of a loss of about 5, after several steps in another order of sums
 ONCE, TWICE = [0, 20, 0, 0], [0, 0, 20, 0]
 

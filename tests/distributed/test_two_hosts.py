@@ -27,7 +27,7 @@ OPTIONS = ["--train-file", "text.txt", "--read", "first", "--steps", "4", "--log
 DEADLINE = 900
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(REASON), reason=REASON)]
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
 from rankbook.programs.rendezvous_store import serve
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 INTERVAL = timedelta(seconds=5)
 ONE, OTHER = (rendezvous._NodeDesc(f"host{i}", 1, 0) for i in (1, 2))

@@ -11,6 +11,8 @@ import torch
 
 from rankbook.programs.wrappings.text import tables
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 # as in an environment with torch and numpy only: importing one of these would raise ImportError
 BARE = (

@@ -17,6 +17,8 @@ import torch
 from rankbook.models import TutorialDecoder, keep_half
 from tests.originals.listing import listing
 
+pytestmark = pytest.mark.long
+
 TEXT = "5-pipelining-schedule-gpipe.md"
 SMALLER = {"dim: int = 512": "dim: int = 64", "= 10000": "= 1000", r"\(32, 500": "(16, 20"}
 VOCAB, WIDTH, HEADS = 1000, 64, 8

@@ -8,6 +8,8 @@ import pytest
 
 from rankbook.parallel.mechanisms import MECHANISMS
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 # program: the words that ask for the failure, and for the cure; what is then printed
 PRINTS = {
