@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
-from conditions import ELSEWHERE, environment
+from conditions import ASLEEP, ELSEWHERE, environment
 from execute import place
 from executed import keep
 from execution.client import Client
@@ -54,7 +54,8 @@ class WatchedRun(NotebookRun):
 @cache
 def client(language: str) -> Client:
     """The server of pages under the conditions of a language; it ends with this process."""
-    return Client(environment(elsewhere=language == "zh"), PAGES[0]).__enter__()
+    conditions = {**ASLEEP, **environment(elsewhere=language == "zh")}
+    return Client(conditions, PAGES[0]).__enter__()
 
 
 def error(failure: Failure, notebook, written: str) -> NotebookError:
@@ -71,6 +72,7 @@ def pytest_report_header() -> list[str]:
     return [
         f"chapters/en: texts from {texts}; this machine's processor; a build's order",
         f"chapters/zh: stand-in texts, no hub; {ELSEWHERE}; order {SEED} ({ORDER})",
+        f"both: {ASLEEP}",
     ]
 
 

@@ -56,11 +56,14 @@ def key(path: Path, made: Keys) -> str:
 
 
 def beside(path: Path) -> list[Path]:
-    """The fixtures of the folders that `path` is in, and the files of folders in its own."""
+    """The fixtures of the folders that `path` is in; what is no test in the folders beside it."""
     own = [
         folder / "conftest.py" for folder in path.parents if folder.is_relative_to(ROOT / "tests")
     ]
-    return own + [file for file in path.parent.glob("*/**/*") if "__pycache__" not in file.parts]
+    below = path.parent.glob("*/**/*")
+    return own + [
+        f for f in below if not f.name.startswith("test_") and "__pycache__" not in f.parts
+    ]
 
 
 def reached(path: Path) -> list[Path]:
@@ -89,7 +92,7 @@ def named(text: str) -> list[Path]:
 
 def last_record() -> dict:
     """What was recorded last."""
-    return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {"keys": {}, "rows": []}
+    return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {"rows": []}
 
 
 def proven(files: list[Path]) -> dict[str, str]:

@@ -102,6 +102,20 @@ def test_a_page_stands_still_when_neither_processor_nor_output_says_else():
     assert (waits.ended, works.ended, tells.ended) == ([True], [], [])
 
 
+def test_processor_time_counts_for_the_cell_that_took_it(monkeypatch):
+    """What was taken since the last look is the last cell's, not that of the one that begins."""
+    times = SimpleNamespace(user=2.0, system=0.0)
+    process = SimpleNamespace(
+        pid=1, name=lambda: "kernel", create_time=lambda: 0.0, cpu_times=lambda: times
+    )
+    monkeypatch.setattr(watch, "below", lambda: [process])
+    page = Looks(10)
+    page.begin("first")
+    times.user = 5.0
+    page.begin("second")
+    assert page.cpu == {("kernel", "start"): 2.0, ("kernel", "first"): 3.0}
+
+
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan"])
 def test_a_limit_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv(watch.STALLED_AFTER, text)
