@@ -19,6 +19,7 @@ from execute import place
 from executed import keep
 from execution.client import Client
 from execution.outcome import Failure
+from execution.turns import times_something
 from fingerprint import ROOT, Keys
 from nbmake import pytest_items
 from nbmake.nb_result import NotebookError, NotebookResult
@@ -77,12 +78,17 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """The English pages as a build executes them, then the Chinese in a random order."""
+    """The Chinese pages in a random order, between the English that come first and last in a build.
+
+    Last are the pages with cells that run alone: for them all others wait, and they for all others.
+    """
     PAGES[0] = len(items)
     chinese = [item for item in items if item.path.parent.name == "zh"]
-    others = [item for item in items if item not in chinese]
     random.Random(SEED).shuffle(chinese)
-    items[:] = [*sorted(others, key=lambda item: place((item.path, ""))), *chinese]
+    others = [item for item in items if item not in chinese]
+    others.sort(key=lambda item: place((item.path, "")))
+    first = sum(not times_something(item.path) for item in others)
+    items[:] = [*others[:first], *chinese, *others[first:]]
 
 
 pytest_items.NotebookRun = WatchedRun
