@@ -16,14 +16,18 @@ from pathlib import Path
 
 from cells import use_of_cells
 from closure import closure
-from fingerprint import Keys, digest, results
+from fingerprint import OF_CHAPTERS, Keys, digest, results
 
 from benchmarks.record import RESULTS
 from rankbook.core.results import Result
 
 ROOT = Path(__file__).resolve().parents[1]
+SHOWN = {"en", "zh", "results", "pictures", "screenshots"}  # folders that only the whole book shows
 RECORD = RESULTS / "long_tests.json"
-MARK = re.compile(r"^(pytestmark = |@).*pytest\.mark\.long\b", re.MULTILINE)
+# a mark of the file, of a test, of one set of parameters; or the fixture with a long form
+MARK = re.compile(
+    r"^(pytestmark = |LONG = |@).*pytest\.mark\.long\b|(?<![.\w])tour\(", re.MULTILINE
+)
 MODULE = re.compile(r"\b(?:tests|benchmarks)(?:\.\w+)+")
 WHAT = "the long tests: those of each file have passed with the code that it reaches"
 
@@ -49,9 +53,13 @@ def key(path: Path, made: Keys) -> str:
     """The hash for one file."""
     own = reached(path)
     texts = [each.read_text("utf-8") for each in own]
-    use = use_of_cells(texts, made.library)
+    built = pages(texts[own.index(path)]) if path.is_relative_to(ROOT / "tests" / "site") else []
+    book = [each for each in built if each.is_relative_to(ROOT / "book")]
+    scripts = [each.read_text("utf-8") for each in book if each.suffix == ".py"]
+    use = use_of_cells([*texts, *scripts], made.library)
     of_library = closure(made.library, use.targets)
-    files = [*own, *beside(path), *named("\n".join(texts)), *made.files(use, of_library)]
+    own += [*built, *beside(path), *named("\n".join(texts))]
+    files = [*own, *made.files(use, of_library)]
     return digest(ROOT, files, [*made.modules(use, of_library), version("torch")])
 
 
@@ -64,6 +72,18 @@ def beside(path: Path) -> list[Path]:
     return own + [
         f for f in below if not f.name.startswith("test_") and "__pycache__" not in f.parts
     ]
+
+
+def pages(text: str) -> list[Path]:
+    """What makes the pages that a test of the site looks at: of a small book, or the whole one."""
+    makes = [ROOT / "chapters" / "conftest.py", ROOT / "_config.yml", ROOT / "_toc.yml"]
+    book = (ROOT / "book").rglob("*")
+    if "small_book" in text:
+        return makes + [p for p in book if p.relative_to(ROOT).parts[1] not in SHOWN]
+    own = [ROOT / "book" / "results" / name for name in OF_CHAPTERS]
+    every = [*book, *(ROOT / "src").rglob("*"), *(ROOT / "launch").rglob("*")]
+    chapters = ROOT.glob("chapters/*/*.ipynb")
+    return [*makes, *chapters, *(p for p in every if p not in own)]
 
 
 def reached(path: Path) -> list[Path]:

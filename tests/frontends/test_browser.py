@@ -53,11 +53,10 @@ def server(traces, tmp_path):
         pytest.fail(f"the server did not start:\n{said}")
     yield found[1]
     process.terminate()
-    try:
-        process.communicate(timeout=900)
-    except subprocess.TimeoutExpired:  # its loop has ended, and one of its threads waits for ever
-        process.kill()
-        process.communicate()
+    # Its kernels go. Itself it sometimes stays: its loop has ended, but a thread waits for ever.
+    traces.wait_gone(but=process.pid)
+    process.kill()
+    process.communicate()
 
 
 class Page:

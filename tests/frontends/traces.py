@@ -22,10 +22,10 @@ class Traces:
         """Those that live, orphans included."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
-    def wait_gone(self) -> list[str]:
-        """Wait until none is left; return the command lines of those that are."""
+    def wait_gone(self, but: int = 0) -> list[str]:
+        """Wait until none is left but process `but`; return the command lines of those that are."""
         deadline = time.monotonic() + HANG
-        while (left := self.processes()) and time.monotonic() < deadline:
+        while (left := self._left(but)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return [" ".join(process.cmdline()) for process in left]
 
@@ -33,6 +33,9 @@ class Traces:
         """A failed test must not leave anything to the next one."""
         for process in self.processes():
             process.kill()
+
+    def _left(self, but: int) -> list[psutil.Process]:
+        return [process for process in self.processes() if process.pid != but]
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:

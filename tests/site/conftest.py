@@ -13,6 +13,7 @@ from bookext import redirects
 from tests.site.small_book import book  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
+FEW = 12  # of so many pages one, where a test has a fast form
 OURS = ("file:", "data:", "blob:", "about:")
 
 
@@ -69,6 +70,12 @@ def chinese(text_pages) -> list[str]:
 def chapters(text_pages) -> list[str]:
     """The chapters in both languages, of which there are some."""
     return some(page for page in text_pages if "/chapters/" in page)
+
+
+@pytest.fixture(params=["a few", pytest.param("every", marks=pytest.mark.long)])
+def tour(request):
+    """``tour(pages)``: those that a test goes to, every one or, in its fast form, a few."""
+    return lambda pages: some(pages if request.param == "every" else pages[::FEW])
 
 
 def some(pages) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every page under axe, light and dark; its slowest rule where a page has colours of its own."""
+"""The pages under axe, light and dark; its slowest rule where a page has colours of its own."""
 
 import pytest
 
@@ -73,10 +73,11 @@ PAIRS = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_accessible(visit, english, chinese, address, language, scheme):
+def test_accessible(visit, tour, english, chinese, address, language, scheme):
     page = visit("index.html", color_scheme=scheme)
     seen, violations = set(), []
-    for path in [*(english if language == "en" else chinese), f"{language}/search.html"]:
+    pages = english if language == "en" else chinese
+    for path in [*tour(pages), f"{language}/search.html"]:
         page.goto(address + path)
         page.wait_for_function(SETTLED)
         faint = page.evaluate(FAINT_CODE)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.site.small_book import ROOT, build, execute, executed, page, write_chapter
 
 
@@ -32,6 +34,7 @@ def test_built_once_executed_once(book):
     assert "Chinese: pages built" in translated.stdout and executed(translated) == []
 
 
+@pytest.mark.long
 def test_a_changed_sentence_is_read_alone(book):
     assert build(book).returncode == 0
     (book / "book" / "en" / "index.md").write_text("# Front, anew\n\nOther words.\n", "utf-8")
@@ -50,6 +53,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(site)): p.read_bytes() for p in site.rglob("*") if p.is_file()}
 
 
+@pytest.mark.long
 def test_executed_only_when_what_it_imports_changed(book):
     part = book / "src" / "part.py"
     assert executed(execute(book)) == ["01_part"]
@@ -61,6 +65,7 @@ def test_executed_only_when_what_it_imports_changed(book):
     assert executed(execute(book)) == [], "older executions are kept"
 
 
+@pytest.mark.long
 def test_the_build_takes_what_nbmake_has_executed(book):
     for part in ("chapters/conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / part, book / part)
@@ -76,6 +81,7 @@ def test_the_build_takes_what_nbmake_has_executed(book):
     assert re.search(r'class="output .*six times 7', page(book, "en"), re.DOTALL)
 
 
+@pytest.mark.long
 def test_old_addresses_lead_to_the_new_ones(book):
     assert build(book).returncode == 0
     old = page(book, "zh", "old")
@@ -86,6 +92,7 @@ def test_old_addresses_lead_to_the_new_ones(book):
     )
 
 
+@pytest.mark.long
 def test_warning_fails_the_build(book):
     (book / "book" / "en" / "index.md").write_text("# Front\n\n[](nowhere.md)\n", "utf-8")
     failed = build(book)
@@ -93,6 +100,7 @@ def test_warning_fails_the_build(book):
     assert "WARNING" in failed.stdout and "nowhere.md" in failed.stdout
 
 
+@pytest.mark.long
 def test_kernel_is_this_environments(book):
     source = f"import sys\nassert sys.prefix == {sys.prefix!r}, sys.prefix"
     write_chapter(book, source)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.site.small_book import execute, executed, write_chapter
 
+LONG = pytest.mark.long
+WAYS = ["TERM", *(pytest.param(way, marks=LONG) for way in ("INT", "KILL", "KILL of make"))]
 ENDLESS = """import os, pathlib, subprocess, sys, time
 %load_ext rankbook
 %ranks start -n 2
@@ -21,7 +23,7 @@ pathlib.Path({ready!r}).touch()
 time.sleep(3600)"""
 
 
-@pytest.mark.parametrize("how", ["INT", "TERM", "KILL", "KILL of make"])
+@pytest.mark.parametrize("how", WAYS)
 def test_an_interrupted_build_leaves_nothing_and_the_next_goes_on(book, tmp_path, how):
     """No process, no lock; one sentence where there is time for one; what was executed is kept."""
     ready, first = tmp_path / "ready", "print('first')"

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.site.small_book import PART, build, executed, page, write_cells, write_chapter
 
 ON_PURPOSE = """import subprocess, sys
@@ -34,6 +36,7 @@ def test_a_chapter_that_stops_is_shown_up_to_there(book):
     assert "stopped" not in page(book, "en")
 
 
+@pytest.mark.long
 def test_a_chapter_whose_process_dies_is_tried_once_more(book):
     write_cells(book, {"first": "print(1)", "dies": "import os\nos.kill(os.getpid(), 9)"})
     failed = build(book)
@@ -56,6 +59,7 @@ print("alive")"""
     assert executed(done) == ["01_part"] and "alive" in page(book, "zh")
 
 
+@pytest.mark.long
 def test_what_does_not_get_on_is_ended_and_what_does_is_not(book):
     """By no clock: the second cell works for longer than the first one waits."""
     write_cells(book, {"waits": "import time\ntime.sleep(3600)"})
@@ -71,6 +75,7 @@ def test_what_does_not_get_on_is_ended_and_what_does_is_not(book):
     assert "RANKBOOK_STALLED_AFTER=soon is no number of seconds" in wrong.stdout + wrong.stderr
 
 
+@pytest.mark.long
 def test_what_a_chapter_shows_on_purpose_is_no_error_of_the_build(book):
     write_chapter(book, ON_PURPOSE, tags=["raises-exception"])
     done = build(book)

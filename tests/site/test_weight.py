@@ -25,10 +25,10 @@ TOO_WIDE = """() => [...document.querySelectorAll('article math')]
     .map((formula) => formula.querySelector('annotation').textContent)"""
 
 
-def test_a_page_loads_little_and_draws_its_icons(visit, site, text_pages, pages, address):
+def test_a_page_loads_little_and_draws_its_icons(visit, site, tour, text_pages, pages, address):
     page = visit("index.html")
     heavy = []
-    for path in pages:
+    for path in tour(pages):
         page.goto(address + path)
         page.wait_for_function(SETTLED)
         if path in text_pages or path.endswith("search.html"):
@@ -56,9 +56,9 @@ def test_the_index_is_read_when_somebody_searches(visit, language, address):
     assert [name for name, _ in page.evaluate(LOADED) if name.endswith("searchindex.js")]
 
 
-def test_formulas_fit_a_narrow_phone(visit, text_pages, address):
+def test_formulas_fit_a_narrow_phone(visit, tour, text_pages, address):
     page, wide = visit("index.html", **SMALL), []
-    for path in text_pages:
+    for path in tour(text_pages):
         page.goto(address + path)
         wide += [f"{path}: {formula}" for formula in page.evaluate(TOO_WIDE)]
     assert not wide, "\n".join(wide)

@@ -37,6 +37,11 @@ def root(tmp_path, monkeypatch):
         "tests/unit/conftest.py": "",
         "book/results/curve-cpu.json": "{}",
         "book/results/other-cpu.json": "{}",
+        "book/results/long_tests.json": "{}",
+        "book/build.py": "from rankbook.way import go\n",
+        "book/en/index.md": "# Front",
+        "tests/site/test_small.py": "from tests.site.small_book import book\n",
+        "tests/site/test_whole.py": "def test(tour): pass\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -45,8 +50,8 @@ def root(tmp_path, monkeypatch):
     return tmp_path
 
 
-def key(root) -> str:
-    return long_form.key(root / "tests/distributed/test_way.py", Keys(root))
+def key(root, test="tests/distributed/test_way.py") -> str:
+    return long_form.key(root / test, Keys(root))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,27 @@ def test_the_record_stands_while_what_is_reached_stays(root, file, text, stands)
     before = key(root)
     (root / file).write_text(text)
     assert (key(root) == before) == stands
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "of_small_stands", "of_whole_stands"),
+    [
+        ("book/build.py", "build = 2\n", False, False),
+        ("src/rankbook/way.py", "def go():\n    return 2\n", False, False),
+        ("src/rankbook/other.py", "def rest():\n    return 2\n", True, False),
+        ("book/en/index.md", "# Front, anew", True, False),
+        ("chapters/zh/12_other.ipynb", "[]", True, False),
+        ("book/results/other-cpu.json", "[]", True, False),
+        ("book/results/long_tests.json", "[]", True, True),
+    ],
+)
+def test_tests_of_pages_hang_on_what_makes_them(root, file, text, of_small_stands, of_whole_stands):
+    tests = ("tests/site/test_small.py", "tests/site/test_whole.py")
+    before = [key(root, test) for test in tests]
+    (root / file).write_text(text)
+    after = [key(root, test) for test in tests]
+    stands = [one == other for one, other in zip(before, after, strict=True)]
+    assert stands == [of_small_stands, of_whole_stands]
 
 
 def rows(**keys: str) -> str:
@@ -106,4 +132,5 @@ def test_what_stands_of_a_record_stays_in_the_next(recorded):
 def test_files_with_long_tests_are_known_by_their_mark():
     found = {long_form.name_of(path) for path in long_form.long_files()}
     assert {"tests/distributed/test_mesh_norm.py", "tests/unit/test_gpu_benchmark.py"} <= found
+    assert {"tests/site/test_build_ends.py", "tests/site/test_weight.py"} <= found
     assert "tests/unit/test_long_form.py" not in found
