@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import torch.distributed as dist
@@ -112,9 +113,21 @@ def blocked(library: type[ctypes.CDLL], grace: float | None, log: Path):
     return in_a_child(work)
 
 
+def until_blocked(child: multiprocessing.Process, log: Path) -> None:
+    """Wait until the child has said that it goes into the call, and sleeps there, look after look."""
+    until(lambda: log.exists() and "blocked" in log.read_text())
+    process = psutil.Process(child.pid)
+
+    def sleeps() -> bool:
+        time.sleep(0.01)
+        return process.status() == psutil.STATUS_SLEEPING
+
+    until(lambda: all(sleeps() for _ in range(20)))
+
+
 def test_a_main_thread_that_never_returns_to_python_is_ended_after_the_grace(tmp_path):
     child = blocked(ctypes.CDLL, 0.2, log := tmp_path / "log")
-    until(log.exists)
+    until_blocked(child, log)
     os.kill(child.pid, signal.SIGTERM)
     child.join(SOON)
     assert child.exitcode == 75
@@ -128,11 +141,12 @@ def test_a_main_thread_that_never_returns_to_python_is_ended_after_the_grace(tmp
 )
 def test_only_a_kill_ends_it_otherwise(library, grace, stack, tmp_path):
     child = blocked(library, grace, log := tmp_path / "log")
-    until(log.exists)
+    until_blocked(child, log)
     os.kill(child.pid, signal.SIGTERM)
+    if stack:  # what is in C only still runs: this, not the thread that would end the process
+        until(lambda: "in never_returns" in log.read_text())
     child.join(1.5)
     assert child.exitcode is None
-    # what is in C only still runs: the stack, not the thread that would end the process
     assert ("in never_returns" in log.read_text()) == stack and "SIGTERM" not in log.read_text()
     child.kill()
     child.join()
