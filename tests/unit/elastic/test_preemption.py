@@ -114,7 +114,7 @@ def blocked(library: type[ctypes.CDLL], grace: float | None, log: Path):
 
 
 def until_blocked(child: multiprocessing.Process, log: Path) -> None:
-    """Wait until the child has said that it goes into the call, and sleeps there, look after look."""
+    """Wait until the child has said that it goes into the call, and then sleeps for 20 looks."""
     until(lambda: log.exists() and "blocked" in log.read_text())
     process = psutil.Process(child.pid)
 
