@@ -12,6 +12,7 @@ import torch, torch.distributed as dist, rankbook
 dist.init_process_group("gloo")
 total = torch.ones(2).numpy().sum() + dist.get_rank()
 rankbook.publish(total=float(total), where=rankbook.__file__)
+dist.barrier()  # nobody leaves while another still connects
 dist.destroy_process_group()"""
 
 
