@@ -52,9 +52,9 @@ def test_the_notebooks_kernel_is_killed(notebook, n, doing, tmp_path):
     with Notebook(env={"TMPDIR": str(elsewhere)}) as nb:
         assert not nb.run(READY.format(n=n)).error
         left = directory(nb)
-        assert nb.run("%%ranks\nimport tempfile\nprint(tempfile.gettempdir())").text == (
-            f"[0-{n - 1}] {elsewhere}\n"
-        )
+        said = nb.run("%%ranks\nimport tempfile\nprint(tempfile.gettempdir())").text
+        # one line, or some where a rank was late
+        assert {line.partition("] ")[2] for line in said.splitlines()} == {str(elsewhere)}
         assert not nb.run(f"%%ranks\n{SESSION}").error
         if doing == "a hang":
             nb.begin("%%ranks\nprint('hangs')\nif rank:\n    dist.barrier()\nwhile True: pass")
