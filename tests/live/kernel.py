@@ -5,6 +5,7 @@ import queue
 import re
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +61,8 @@ class Notebook:
         self._client.stop_channels()
         self._manager.cleanup_resources()
         for process in self.processes():  # a failed test must not leave anything to the next one
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it ended by itself
+                process.kill()
 
     def run(self, code: str, timeout: float = HANG) -> Result:
         """Run a cell to its end. Raises TimeoutError with the output so far."""
