@@ -73,7 +73,9 @@ class Lookout:
     def cut(self, calls: dict[int, Call], ranks) -> None:
         """Make the collectives of `ranks` raise; `calls` is what is known of where they were."""
         for rank, call in calls.items():
-            self.endings[rank].call, self.endings[rank].blocked = call, bool(call.op)
+            ending = self.endings[rank]
+            if not ending.blocked:  # one that was cut before is on its way out of that call
+                ending.call, ending.blocked = call, bool(call.op)
         if ranks:
             control([self.ranks[r] for r in sorted(ranks)], "cut")
             self.cut_at = time.monotonic()
