@@ -26,7 +26,8 @@ WIDER = """() => [...document.querySelectorAll('article svg, article img')].filt
 def test_every_word_of_a_picture_can_be_read_on_a_phone(visit, tour, request, address, language):
     page, seen = visit("index.html", **PHONE), 0
     small, wide = [], []
-    pages = tour(request.getfixturevalue(language))
+    every = request.getfixturevalue(language)
+    pages = tour(every)
     for path in pages:
         page.goto(address + path)
         page.wait_for_function(SETTLED)
@@ -38,6 +39,6 @@ def test_every_word_of_a_picture_can_be_read_on_a_phone(visit, tour, request, ad
             if each["size"] < SMALLEST
         ]
         wide += [f"{path}: {words[:80]}" for words in page.evaluate(WIDER)]
-    assert seen > len(pages), "the pictures' words are no text any more"
+    assert seen > (1000 if pages == every else 0), "the pictures' words are no text any more"
     assert not small, "\n".join(small)
     assert not wide, "\n".join(wide)
