@@ -22,7 +22,8 @@ from library import Library
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / os.environ.get("RANKBOOK_BUILD", "_build")  # another folder: all is made anew there
 COMPILED = {".pyc", ".so"}
-OF_CHAPTERS = {"chapters.json", "make_book.json", "long_tests.json"}
+OF_BUILDS = {"make_book.json", "long_tests.json"}  # results that no page shows
+OF_CHAPTERS = {"chapters.json", *OF_BUILDS}  # and none that a chapter shows
 
 
 class Keys:
@@ -135,8 +136,8 @@ def around_texts(root: Path, language: str) -> list[Path]:
     other = {"en": "zh", "zh": "en"}[language]
     book = [p for p in (root / "book").rglob("*") if p.relative_to(root).parts[1] != other]
     files = [*book, *(root / "src").rglob("*"), *(root / "launch").rglob("*")]
-    own = set(texts(root, language))
-    return [p for p in (*files, root / "_config.yml", root / "_toc.yml") if p not in own]
+    no_part = {*texts(root, language), *(root / "book" / "results" / name for name in OF_BUILDS)}
+    return [p for p in (*files, root / "_config.yml", root / "_toc.yml") if p not in no_part]
 
 
 def results(root: Path) -> list[Path]:

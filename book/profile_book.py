@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from conditions import environment
-from execution.client import MANY, Client
+from execution.client import MANY, WITH_MEMORY, Client
 from execution.outcome import Outcome
 from fingerprint import OUT, ROOT
 
@@ -33,7 +33,7 @@ def main() -> int:
     every = sorted((ROOT / "chapters" / "en").glob("*.ipynb"))
     chosen = [p for name in given.chapters for p in every if p.stem.startswith(name)]
     stopped = 0
-    with Client(environment(given.elsewhere), MANY) as client:
+    with Client(environment(given.elsewhere) | {WITH_MEMORY: "1"}, MANY) as client:
         for chapter in chosen:
             outcome = client.execute(chapter, OUT / "logs" / f"profile-{chapter.stem}.log")
             Path(outcome.executed).unlink()

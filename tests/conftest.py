@@ -38,7 +38,7 @@ def patient():
 
     Where nothing does (see `execution.watch`), the browser is ended, and what waits for it fails.
     """
-    watch = Watch(_end_browser, stalled_after(), with_memory=False)
+    watch = Watch(_end_browser, stalled_after())
     watch.start()
     yield lambda context: context.set_default_timeout(0)
     watch.stop()

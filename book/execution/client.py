@@ -15,6 +15,7 @@ from execution.outcome import Failure, Outcome
 from execution.watch import stalled_after
 
 SERVER = Path(__file__).with_name("server.py")
+WITH_MEMORY = "RANKBOOK_WITH_MEMORY"  # in the environment: look at the pages' memory as well
 MANY = 3  # pages, for which it is worth to load what each would load for itself
 TURNS = SERVER.parents[2] / "_build" / ".turns"  # of all pages of this checkout
 
@@ -50,7 +51,7 @@ class Client:
         os.close(descriptor)
         log.parent.mkdir(parents=True, exist_ok=True)
         request = {"chapter": str(chapter), "executed": executed, "log": str(log)}
-        request["turns"] = str(TURNS)
+        request |= {"turns": str(TURNS), "with_memory": WITH_MEMORY in self._environment}
         answer: Queue = Queue()
         with self._lock:
             number = next(self._ids)

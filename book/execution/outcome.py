@@ -22,8 +22,8 @@ class Outcome:
     """An execution: the notebook in `executed`, seconds by the clock, and what it took.
 
     cpu: seconds of processor time, of all its processes. peak_bytes: the most memory they held at
-    one time. by_process, by_cell: seconds of processor time where they were seen; what lives for
-    less than a fifth of a second may be in `cpu` only.
+    one time, 0 where nobody looked. by_process, by_cell: seconds of processor time where they were
+    seen; what lives for less than a second may be in `cpu` only.
     """
 
     executed: str

@@ -28,18 +28,21 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 SIGNALLED = re.compile(r"\bkilled by SIG[A-Z]+")
 
 
-def execute_page(chapter: Path, executed: Path, stall: float, turns: Path) -> Outcome:
+def execute_page(
+    chapter: Path, executed: Path, stall: float, turns: Path, with_memory: bool
+) -> Outcome:
     """Execute the notebook `chapter`, and write it with its outputs to `executed`.
 
     stall: seconds after which a page that does not get on is ended. turns: a folder that all pages
-    share which are executed here. Call it in a process of its own, before that has any thread: what
-    is left below it is ended.
+    share which are executed here. with_memory: whether to look at its memory. Call it in a process
+    of its own, before that has any thread: what is left below it is ended.
     """
     outcome = Outcome(str(executed))
     notebook = nbformat.read(chapter, as_version=nbformat.NO_CONVERT)
     spare = kernel_spare()
     with tempfile.TemporaryDirectory(prefix="rankbook-kernel-") as sockets:
         run = _Run(notebook, chapter, _manager(spare, sockets), stall, turns)
+        run.watch.with_memory = with_memory
         before, began = _children(), time.monotonic()
         outcome.failure = run.execute()
         outcome.seconds = time.monotonic() - began

@@ -10,6 +10,7 @@ import os
 import selectors
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -76,7 +77,10 @@ def fork_page(request: dict, page) -> tuple[int, int]:
     """A child that executes the page; (where its outcome can be read, its process id)."""
     result, end = os.pipe()
     server = os.getpid()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # from Python 3.12 on it warns of any thread; `kernel.load` has seen that these expect forks
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid:
         os.close(end)
         return result, pid
@@ -95,6 +99,7 @@ def fork_page(request: dict, page) -> tuple[int, int]:
             Path(request["executed"]),
             request["stall"],
             Path(request["turns"]),
+            request["with_memory"],
         )
         text = json.dumps(outcome.as_dict()).encode()
         while text:

@@ -18,7 +18,8 @@ DEFAULT_STALL = 300.0
 IDLE = 0.05  # of a core
 # A look reads about all processes: five a second, of four pages, took a sixth of two cores.
 EVERY = 1.0  # seconds between two looks
-MEMORY_EVERY = 3  # looks between two at the memory, which take longer
+# To add up a process's memory takes 20 ms: of three pages, at this pace, a tenth of two cores.
+MEMORY_EVERY = 3  # looks between two at the memory
 
 
 def stalled_after() -> float:
@@ -38,14 +39,15 @@ class Watch:
 
     stalled: called once, when for `limit` seconds they took less than `IDLE` of a core and
     `progress` was not called. Processor time counts for what `begin` named last.
-    After `stop`, cpu has the seconds by (process, doing), peak_bytes the most memory at one time
-    (proportional set size: what is shared is counted once).
+    After `stop`, cpu has the seconds by (process, doing). If asked for `with_memory`, peak_bytes
+    has the most memory at one time (proportional set size: what is shared is counted once).
     """
 
-    def __init__(self, stalled: Callable[[], None], limit: float, with_memory: bool = True):
+    def __init__(self, stalled: Callable[[], None], limit: float):
         self.cpu: Counter[tuple[str, str]] = Counter()
         self.peak_bytes, self._doing = 0, "start"
-        self._stalled, self._limit, self._with_memory = stalled, limit, with_memory
+        self.with_memory = False
+        self._stalled, self._limit = stalled, limit
         self._seen: dict[tuple[int, float], float] = {}
         self._still, self._recent = 0.0, 0.0
         self._stop, self._counting = threading.Event(), threading.Lock()
@@ -75,7 +77,7 @@ class Watch:
             last = self._stop.wait(EVERY)
             processes = below()
             self._recent += self._count(processes)
-            if self._with_memory and look % MEMORY_EVERY == 0:
+            if self.with_memory and look % MEMORY_EVERY == 0:
                 self.peak_bytes = max(self.peak_bytes, sum(map(memory, processes)))
             look += 1
             if last:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import build_record
 import execute
+import psutil
 import pytest
 import stopped
 from execution import watch
@@ -114,6 +115,17 @@ def test_processor_time_counts_for_the_cell_that_took_it(monkeypatch):
     times.user = 5.0
     page.begin("second")
     assert page.cpu == {("kernel", "start"): 2.0, ("kernel", "first"): 3.0}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_memory_is_looked_at_where_it_is_asked_for(monkeypatch, asked):
+    """Twenty milliseconds for each process, each time: a build does without."""
+    monkeypatch.setattr(watch, "below", lambda: [psutil.Process()])
+    page = Looks(10)
+    page.with_memory = asked
+    page.start()
+    page.stop()
+    assert (page.peak_bytes > 0) == asked
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan"])

@@ -56,7 +56,7 @@ class Launcher:
                 if self._signals in ready:
                     self._heed_signals()
                 if self._to_agent in ready:
-                    order, descriptors, _, _ = socket.recv_fds(self._to_agent, MESSAGE, 2)
+                    order, descriptors = read_order(self._to_agent)
                     if not order:
                         selector.unregister(self._to_agent)
                         continue
@@ -99,7 +99,8 @@ class Launcher:
         os.read(begun, 1)  # it leads its own process group now: signals to the group reach it
         os.close(begun)
         self._workers.add(pid)
-        self._to_agent.send(json.dumps({"pid": pid}).encode())
+        with suppress(OSError):  # it was killed meanwhile: a signal says so
+            self._to_agent.send(json.dumps({"pid": pid}).encode())
         return None
 
     def _begin_child(self, launcher: int, keep: socket.socket | None = None) -> None:
@@ -145,6 +146,14 @@ class Launcher:
         for pid in self._workers:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
+
+
+def read_order(agent: socket.socket) -> tuple[bytes, list[int]]:
+    """What the agent wants next, with the descriptors that came along; empty where it is gone."""
+    with suppress(ConnectionResetError):  # killed before it had read what it was told last
+        order, descriptors, _, _ = socket.recv_fds(agent, MESSAGE, 2)
+        return order, descriptors
+    return b"", []
 
 
 def _take_environment(environment: dict[str, str]) -> None:
