@@ -13,10 +13,23 @@ WHAT_TO_DO = {
 }
 
 
+FIRST, LAST = 40, 20  # lines of a report that is too long: a compiler's may have thousands
+
+
 def shown(done) -> str:
     """The cell of a chapter that stopped, with its report."""
     failure, line = done.outcome.failure, "=" * 78
-    return f"\n{line}\n{title(done)}\n{failure.report or failure.reason}\n{line}\n"
+    return f"\n{line}\n{title(done)}\n{shortened(failure.report or failure.reason)}\n{line}\n"
+
+
+def shortened(report: str) -> str:
+    """`report`, or where it is long its beginning and its end."""
+    lines = report.rstrip().split("\n")
+    left = len(lines) - FIRST - LAST
+    if left <= 1:
+        return report
+    between = f"[... {left} lines more, on the page ...]"
+    return "\n".join([*lines[:FIRST], between, *lines[-LAST:]])
 
 
 def list_of(failed: list) -> str:

@@ -30,7 +30,7 @@ def _cpu(recipe: Recipe) -> str | None:
         return "CUDA graphs need a GPU; this is a CPU"
     if recipe.compile and not _found("CXX", "g++"):  # what TorchInductor takes
         return "torch.compile needs a C++ compiler on a CPU, and none is installed"
-    return _no_headers() if recipe.compile else None
+    return _path_with_space() or _no_headers() if recipe.compile else None
 
 
 def _gpu(recipe: Recipe, device: torch.device) -> str | None:
@@ -42,6 +42,17 @@ def _gpu(recipe: Recipe, device: torch.device) -> str | None:
     if recipe.compile and not _found("CC", "gcc", "clang"):  # what Triton takes
         return "torch.compile needs a C compiler for its launchers, and none is installed"
     return _no_headers() if recipe.compile else None
+
+
+def _path_with_space() -> str | None:
+    """TorchInductor quotes the path of its headers (``-I``), not that of its libraries (``-L``).
+
+    In ``torch/_inductor/cpp_builder.py`` of torch 2.13.
+    """
+    place = str(Path(torch.__file__).parent)
+    if len(place.split()) == 1:
+        return None
+    return f"torch.compile's linker is not told of a path with a space, and torch lies in {place}"
 
 
 def _no_headers() -> str | None:

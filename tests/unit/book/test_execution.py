@@ -214,6 +214,17 @@ def test_every_kind_of_failure_has_its_row(tmp_path, monkeypatch, kind):
     assert log == "  log: logs/a.log" and advice == f"  what to do: {stopped.WHAT_TO_DO[kind]}"
 
 
+def test_a_long_report_is_shown_by_its_ends(tmp_path):
+    """A compiler's had three thousand lines; the list of what stopped stood below them."""
+    report = "\n".join(map(str, range(3000)))
+    failure = Failure("raised", "proof", "ValueError: no", report)
+    done = execute.Done(tmp_path / "32_padding.ipynb", Outcome("", failure=failure), tmp_path)
+    said = stopped.shown(done)
+    assert said.count("\n") < 80
+    assert "\n39\n[... 2940 lines more, on the page ...]\n2980\n" in said and "\n2999\n" in said
+    assert stopped.shortened("\n".join(map(str, range(61)))).count("\n") == 60
+
+
 def test_two_at_a_time_only_where_the_memory_suffices(monkeypatch, tmp_path):
     free, entered = [10e9], []
     monkeypatch.setattr(execute, "free_bytes", lambda: free[0])

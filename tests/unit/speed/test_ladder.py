@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 import torch
@@ -127,6 +128,16 @@ def test_a_compiler_is_looked_for_where_torch_looks(monkeypatch, tmp_path):
     assert reason_to_skip(here("compile"), "cpu") is None
     monkeypatch.setenv("CXX", str(tmp_path / "nothing"))
     assert "C++ compiler" in reason_to_skip(here("compile"), "cpu")
+
+
+def test_a_path_with_a_space_is_none_to_compile_in(monkeypatch, tmp_path):
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setenv("CXX", sys.executable)
+    monkeypatch.setattr("torch.__file__", "/home/a reader/.venv/torch/__init__.py")
+    said = reason_to_skip(here("compile"), "cpu")
+    assert "path with a space" in said and said.endswith("/home/a reader/.venv/torch")
+    assert reason_to_skip(here("packed"), "cpu") is None
 
 
 def test_the_switch_is_named_where_the_base_is_in_the_run(reviews):
