@@ -92,7 +92,7 @@ class Launcher:
                 os.close(file)
             os.chdir(self._request["cwd"])
             _take_environment(order["environment"])
-            _new_random_state()
+            _as_if_just_loaded()
             return lambda: _run_worker(order["arguments"])
         for file in (*descriptors, begin):
             os.close(file)
@@ -161,9 +161,17 @@ def _take_environment(environment: dict[str, str]) -> None:
     os.environ.update(environment)
 
 
-def _new_random_state() -> None:
-    """As in a fresh process: every rank draws numbers of its own. Python's `random` sees to it."""
-    sys.modules["torch"].seed()
+def _as_if_just_loaded() -> None:
+    """What is torch's own in each process, and numpy's: random numbers, and a pool of threads.
+
+    Every rank draws numbers of its own; Python's `random` sees to it by itself. A fork leaves torch
+    a pool whose threads are gone. The first thread to use it makes another
+    (``caffe2/utils/threadpool/pthreadpool-cpp.cc``), and a second one at the same moment, such as
+    another of autograd's, would find none and abort: "Invalid thread pool!".
+    """
+    torch = sys.modules["torch"]
+    torch.seed()
+    torch.set_num_threads(torch.get_num_threads())
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
 
