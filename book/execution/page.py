@@ -25,6 +25,7 @@ FOREVER = 10**6  # seconds: whether it gets on is for the watch to tell
 OUTPUT_COMES = 300  # seconds until a busy machine has brought the last line of a cell
 GRACE = 20.0  # seconds from the interrupt of a page that stands still to its end
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+ARROW = re.compile(r"^-+> \d+ (.*)", re.MULTILINE)  # before the line, in IPython's report
 SIGNALLED = re.compile(r"\bkilled by SIG[A-Z]+")
 
 
@@ -104,7 +105,7 @@ class _Run:
     def _failed(self, error: CellExecutionError) -> Failure:
         report = plain(str(error))
         kind = "died" if SIGNALLED.search(plain(error.evalue)) else "raised"
-        reason = one_line(f"{error.ename}: {plain(error.evalue)}")
+        reason = one_line(f"{error.ename}: {plain(error.evalue) or line_of(report)}")
         return self._stalled(report) or Failure(kind, self.cell, reason, report)
 
     def _stalled(self, report: str = "") -> Failure | None:
@@ -138,6 +139,12 @@ class _Run:
 def one_line(text: str) -> str:
     """The first line of `text` that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def line_of(report: str) -> str:
+    """The line of the cell that raised, which says more than an assertion without words."""
+    found = ARROW.search(report)
+    return found[1].strip() if found else ""
 
 
 def plain(text: str) -> str:

@@ -15,7 +15,7 @@ import execute
 import psutil
 import pytest
 import stopped
-from execution import watch
+from execution import page, watch
 from execution.outcome import Failure, Outcome
 from execution.turns import BUSY, Turns
 
@@ -212,6 +212,12 @@ def test_every_kind_of_failure_has_its_row(tmp_path, monkeypatch, kind):
     assert title == "32_padding stopped in cell 'proof' (tried twice)"
     assert why.startswith("  why: ValueError: no why") and len(why) < 210
     assert log == "  log: logs/a.log" and advice == f"  what to do: {stopped.WHAT_TO_DO[kind]}"
+
+
+def test_an_assertion_without_words_is_named_by_its_line():
+    report = "Cell In[16], line 10\n      9     b = 1\n---> 10     assert a == b\n     11 c"
+    assert page.line_of(report) == "assert a == b"
+    assert page.line_of("the kernel died") == ""
 
 
 def test_a_long_report_is_shown_by_its_ends(tmp_path):
