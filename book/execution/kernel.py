@@ -108,8 +108,9 @@ def load() -> None:
 
     for module in (*PRELOAD, *MODULES):
         import_module(module)
-    for name in names:
-        os.environ.pop(name)
+    # Nor what libraries have set: Lightning has torch ask NVML whenever somebody asks for GPUs,
+    # which takes a minute of a page that simulates 64 ranks.
+    os.environ.clear()
     os.environ.update(LOADED_WITH)
     forkserver_main._load()
     gc.collect()
