@@ -120,6 +120,7 @@ def test_what_a_bare_cpu_lacks_is_said(name, words, monkeypatch):
 def test_a_compiler_is_looked_for_where_torch_looks(monkeypatch, tmp_path):
     own = tmp_path / "g++"
     own.touch(mode=0o755)
+    monkeypatch.setattr("torch.__file__", "/usr/torch/__init__.py")  # ours may have a space
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
