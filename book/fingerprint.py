@@ -8,6 +8,7 @@ beside them, recorded results and launch files that are named. A page may show a
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / os.environ.get("RANKBOOK_BUILD", "_build")  # another folder: all is made anew there
 COMPILED = {".pyc", ".so"}
 OF_BUILDS = {"make_book.json", "long_tests.json"}  # results that no page shows
+OUTLINE = re.compile(r"^(?:#+ .*|\(.*\)=.*|.*\{#.*)$", re.MULTILINE)  # headings, anchors
 OF_CHAPTERS = {"chapters.json", *OF_BUILDS}  # and none that a chapter shows
 
 
@@ -118,11 +120,25 @@ def page_key(root: Path, language: str) -> str:
 
 
 def frame_key(root: Path, language: str, executions: Iterable[Path]) -> str:
-    """The same but for the text of the pages: the `executions` that they show in its place.
+    """The same but for the text of the pages: their outlines and `executions` in its place.
 
-    While this stays, a page whose text did not change is read as it was.
+    While this stays, a page whose text did not change is what it was.
     """
-    return digest(root, around_texts(root, language), [*machine(), *map(str, executions)])
+    outlines = map(outline, sorted(texts(root, language)))
+    around = around_texts(root, language)
+    return digest(root, around, [*machine(), *map(str, executions), *outlines])
+
+
+def outline(path: Path) -> str:
+    """What other pages may say of the page at `path`: its headings and anchors, its cells."""
+    source = path.read_text("utf-8")
+    cells = json.loads(source)["cells"] if path.suffix == ".ipynb" else [{"source": source}]
+    found = [path.name]
+    for cell in cells:
+        found += [cell.get("id", ""), cell.get("cell_type", "")]
+        if cell.get("cell_type") != "code":
+            found += OUTLINE.findall("".join(cell["source"]))
+    return "\n".join(found)
 
 
 def texts(root: Path, language: str) -> list[Path]:

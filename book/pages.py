@@ -14,6 +14,7 @@ from fingerprint import OUT, ROOT, frame_key
 
 SITE = OUT / "html"
 FRAME = "frame.key"  # what the texts that Sphinx has read stood in
+LEAN = Path("_build") / "lean"  # where `bookext.weight` leaves the pages, in a language's folder
 LANGUAGES = {"en": "English", "zh": "Chinese"}
 SHOWN = re.compile(r"Executed notebook|WARNING: |ERROR: |CRITICAL: |^[\w.]+Error: .")
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -36,7 +37,7 @@ def build_pages(language: str, kept: dict[str, Path], jobs: int = 1) -> bool:
     context["executed"] = fill(work / "cache", chapters)
     merged = work / "_config.yml"
     merged.write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
-    well, made = run_jupyter_book(language, merged, work, jobs), work / "_build" / "html"
+    well, made = run_jupyter_book(language, merged, work, jobs), work / LEAN
     if well:
         (work / FRAME).write_text(frame)
     else:
@@ -52,16 +53,14 @@ def build_pages(language: str, kept: dict[str, Path], jobs: int = 1) -> bool:
 
 
 def start_from(work: Path, frame: str) -> None:
-    """Leave in the folder what Sphinx read when all but the texts was the same, else nothing.
+    """Leave in the folder what Sphinx made when all but the texts was the same, else nothing.
 
-    Nor is anything left of a build with warnings: Sphinx would not say them again. The pages are
-    all written anew, each may name the title of another.
+    Sphinx then reads and writes the pages whose text changed. Nor is anything left of a build with
+    warnings: Sphinx would not say them again.
     """
     last = work / FRAME
     if last.exists() and last.read_text() == frame:
         last.unlink()  # until this build has ended well
-        for folder in (work / "_build" / "html", work / "cache"):
-            shutil.rmtree(folder, ignore_errors=True)
     else:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()

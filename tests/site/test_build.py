@@ -35,16 +35,36 @@ def test_built_once_executed_once(book):
 
 
 @pytest.mark.long
-def test_a_changed_sentence_is_read_alone(book):
+def test_a_changed_sentence_is_read_and_written_alone(book):
+    front, chapter = (book / "book" / "en" / "index.md", book / "chapters" / "en" / "01_part.ipynb")
+    front.write_text("# Front\n\n```{index} ring\n```\n\nText.\n", "utf-8")
     assert build(book).returncode == 0
-    (book / "book" / "en" / "index.md").write_text("# Front, anew\n\nOther words.\n", "utf-8")
+    log = book / "_build" / "en" / "build.log"
+    was = chapter.read_text("utf-8")
+
+    chapter.write_text(was.replace("# Part\\n\\nA.", "# Part\\n\\nA. Another."), "utf-8")
     assert build(book).returncode == 0
-    log = (book / "_build" / "en" / "build.log").read_text("utf-8")
-    assert "0 added, 1 changed, 0 removed" in log
-    assert "Front, anew" in page(book, "en"), "its title stands in the contents of the others"
+    assert "0 added, 1 changed, 0 removed" in log.read_text("utf-8")
+    assert "targets for 1 source files" in log.read_text("utf-8")
+    assert "A. Another." in page(book, "en")
+    same_as_all_anew(book)
+
+    chapter.write_text(was.replace("# Part", "# A part"), "utf-8")
+    assert build(book).returncode == 0
+    assert "2 added, 0 changed, 0 removed" in log.read_text("utf-8")
+    assert "A part" in front_page(book), "its title stands in the contents of the others"
+    same_as_all_anew(book)
+
+
+def same_as_all_anew(book) -> None:
+    """What was left as it was is what a build of all pages makes."""
     made = tree(book)
     assert build(book, "--all").returncode == 0
-    assert tree(book) == made, "what was read before makes the same pages"
+    assert tree(book) == made
+
+
+def front_page(book) -> str:
+    return (book / "_build" / "html" / "en" / "book" / "en" / "index.html").read_text("utf-8")
 
 
 def tree(root: Path) -> dict[str, bytes]:

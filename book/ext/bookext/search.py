@@ -1,10 +1,12 @@
 """Chinese full-text search: text and query are cut into the same bigrams, so any phrase is found.
 
-The word lists that Sphinx uses for Chinese cut the text into words, but not the query.
+The word lists that Sphinx uses for Chinese cut the text into words, but not the query. Also here: a
+build of a few pages keeps in the index what the other pages entered.
 """
 
 import re
 
+from sphinx.search import IndexBuilder
 from sphinx.search.en import SearchEnglish
 
 CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -51,5 +53,28 @@ var splitQuery = (query) => query
         return bool(RUN.match(word)) or super().word_filter(word)
 
 
+class Kept:
+    """Reads the last build's index as `form` does, and keeps what it read."""
+
+    def __init__(self, form):
+        self._form = form
+
+    def load(self, stream):
+        """The index of the last build."""
+        self.index = self._form.load(stream)
+        return self.index
+
+
+def load_all(self, stream, form, load=IndexBuilder.load) -> None:
+    """Load the last build's index, with the names of the library, which Sphinx's `load` forgets."""
+    kept = Kept(form)
+    load(self, stream, kept)
+    for entry, places in kept.index["indexentries"].items():
+        for number, target, main in places:
+            entries = self._index_entries.setdefault(kept.index["docnames"][number], [])
+            entries.append((entry, target, "main" if main else ""))
+
+
 def setup(app):
     app.add_search_language(ChineseSearch)
+    IndexBuilder.load = load_all

@@ -1,11 +1,13 @@
 """The last step of a build: pages made lean, with one style sheet and one script for all of them.
 
 `lean_html` goes over each page, `lean_css` keeps the rules that the pages use, `scripts` says which
-scripts every page runs. What no page loads any more leaves ``_static``.
+scripts every page runs. What no page loads any more leaves ``_static``. All that is done in a copy,
+``lean`` beside Sphinx's folder: there, Sphinx finds the pages that it need not write again.
 """
 
 import hashlib
 import re
+import shutil
 from pathlib import Path
 
 from bookext import lean_css, lean_html, scripts
@@ -26,10 +28,12 @@ NOT_HERE = {
 
 
 def lighten(app, error):
-    """Go over all pages that were written."""
+    """Copy all that was written, and go over each page."""
     if error or app.builder.format != "html":
         return
-    site = Path(app.outdir)
+    site = Path(app.outdir).with_name("lean")
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(app.outdir, site)
     static = site / "_static"
     plain = lean_html.plain_classes((static / "pygments.css").read_text("utf-8"))
     pages = {

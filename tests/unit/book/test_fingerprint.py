@@ -159,6 +159,36 @@ def test_pages_show_words_and_only_their_language(root):
     assert both[0] != one[0] and both[1] != one[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "stays"),
+    [
+        ("book/en/index.md", "# A\n\nOther words.\n", True),
+        ("book/en/index.md", "# B\n\nWords.\n", False),
+        ("book/en/index.md", "# A\n\n(here)=\nWords.\n", False),
+        ("book/en/index.md", "# A\n\n[Words]{#here}.\n", False),
+        ("book/en/more.md", "Words.\n", False),
+        ("book/words.yml", "en: {}\n", False),
+    ],
+)
+def test_pages_are_kept_while_no_other_page_may_speak_of_what_changed(root, name, text, stays):
+    (root / "book" / "en").mkdir()
+    (root / "book" / "en" / "index.md").write_text("# A\n\nWords.\n")
+    before = fingerprint.frame_key(root, "en", [])
+    (root / name).write_text(text)
+    assert (fingerprint.frame_key(root, "en", []) == before) == stays
+
+
+def test_pages_are_kept_while_a_chapter_has_the_same_cells_and_headings(root):
+    def key(**new):
+        write_chapter(root, "ring", **{"source": CHAPTERS["ring"], **new})
+        return fingerprint.frame_key(root, "en", [root / "an-execution"])
+
+    before = key(text="# A ring\n\nText.")
+    assert key(text="# A ring\n\nOther text.") == before
+    assert key(text="# Rings\n\nText.") != before
+    assert fingerprint.frame_key(root, "en", [root / "another"]) != before
+
+
 def test_remembered_keys_are_the_same(root, monkeypatch):
     paths = sorted((root / "chapters").rglob("*.ipynb"))
 
