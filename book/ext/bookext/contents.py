@@ -13,18 +13,17 @@ def draw_contents(shared, app, pagename, templatename, context, doctree):
     """Give the templates `contents`, which draws the contents of the book beside a page.
 
     shared: what has been drawn. No page of source code is in the contents: they differ only in how
-    deep the page lies, and are drawn once for each depth.
+    deep the page lies, and are drawn once for each depth. The theme draws each page's twice: once
+    to see whether there are any.
     """
+    listing = pagename.startswith("_modules/")
+    key = pagename.count("/") if listing else pagename
 
     def contents(draw, **options):
-        depth = pagename.count("/") if pagename.startswith("_modules/") else None
-        if depth is None or depth not in shared:
+        if key not in shared:
             with titles_only(app.env):
-                drawn = draw(titles_only=True, **options)
-            if depth is None:
-                return drawn
-            shared[depth] = Markup(drawn)
-        return shared[depth]
+                shared[key] = Markup(draw(titles_only=True, **options))
+        return shared[key]
 
     context["contents"] = contents
 
