@@ -53,25 +53,14 @@ var splitQuery = (query) => query
         return bool(RUN.match(word)) or super().word_filter(word)
 
 
-class Kept:
-    """Reads the last build's index as `form` does, and keeps what it read."""
-
-    def __init__(self, form):
-        self._form = form
-
-    def load(self, stream):
-        """The index of the last build."""
-        self.index = self._form.load(stream)
-        return self.index
-
-
 def load_all(self, stream, form, load=IndexBuilder.load) -> None:
     """Load the last build's index, with the names of the library, which Sphinx's `load` forgets."""
-    kept = Kept(form)
-    load(self, stream, kept)
-    for entry, places in kept.index["indexentries"].items():
+    load(self, stream, form)
+    stream.seek(0)
+    last = form.load(stream)
+    for entry, places in last["indexentries"].items():
         for number, target, main in places:
-            entries = self._index_entries.setdefault(kept.index["docnames"][number], [])
+            entries = self._index_entries.setdefault(last["docnames"][number], [])
             entries.append((entry, target, "main" if main else ""))
 
 
