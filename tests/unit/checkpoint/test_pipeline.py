@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint import save as save_tensors
+from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING, Metadata, StorageMeta
 
 from rankbook.checkpoint import CheckpointError, PipelineCheckpoints, capture_stages
 from rankbook.checkpoint.plain import sha256
@@ -197,6 +198,31 @@ def test_no_code_is_run_from_a_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="BytesStorageMetadata, which none of ours does"):
         SafeReader(tmp_path / "object").read_metadata()
     assert not (tmp_path / "evil").exists()
+
+
+class Asked:
+    """What Python asks of a kind while it reads: `getattr(kind, name)`."""
+
+    def __init__(self, *asked):
+        self.asked = asked
+
+    def __reduce__(self):
+        return getattr, self.asked
+
+
+def test_a_member_of_an_enumeration_is_read_as_python_3_11_2_writes_it(tmp_path):
+    def table(*asked) -> None:
+        contents = Metadata({}, storage_meta=StorageMeta())
+        contents.planner_data = Asked(*asked)
+        (tmp_path / ".metadata").write_bytes(pickle.dumps(contents))
+
+    table(_MEM_FORMAT_ENCODING, "TORCH_PRESERVE_FORMAT")
+    read = SafeReader(tmp_path).read_metadata()
+    assert read.planner_data is _MEM_FORMAT_ENCODING.TORCH_PRESERVE_FORMAT
+    for kind, name in ((Metadata, "__init__"), (_MEM_FORMAT_ENCODING, "mro")):
+        table(kind, name)
+        with pytest.raises(ValueError, match=f"asks for '{name}' of .*, which none of ours does"):
+            SafeReader(tmp_path).read_metadata()
 
 
 @pytest.mark.parametrize("name", [".metadata", "plain.pt"])
