@@ -108,8 +108,8 @@ def load() -> None:
 
     for module in (*PRELOAD, *MODULES):
         import_module(module)
-    # Nor what libraries have set: Lightning has torch ask NVML whenever somebody asks for GPUs,
-    # which takes a minute of a page that simulates 64 ranks.
+    # The environment as it was, without what libraries have set: Lightning has torch ask NVML
+    # whenever somebody asks for GPUs, which takes a minute of a page that simulates 64 ranks.
     os.environ.clear()
     os.environ.update(LOADED_WITH)
     forkserver_main._load()

@@ -52,7 +52,7 @@ def _path_with_space() -> str | None:
     place = str(Path(torch.__file__).parent)
     if len(place.split()) == 1:
         return None
-    return f"torch.compile's linker is not told of a path with a space, and torch lies in {place}"
+    return f"torch.compile can't link from a path with a space, and torch lies in {place}"
 
 
 def _no_headers() -> str | None:
