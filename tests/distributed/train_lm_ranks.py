@@ -14,9 +14,19 @@ from rankbook.programs.train_lm.steps import finish, train
 TEXT = {"RANKBOOK_DATA": "", "HF_HUB_OFFLINE": "1"}  # what every Python carries
 
 
+def same_on_every_python(cache: str) -> None:
+    """Take `TEXT`, and compute in 64 bits.
+
+    In 32, AdamW magnifies what another order of sums rounds: by how much hangs on the text, and
+    each Python carries another one.
+    """
+    torch.set_default_dtype(torch.float64)
+    os.environ.update(TEXT, RANKBOOK_CACHE=cache)
+
+
 def train_each(ranks: int, lines: list[str], cache: str) -> list[dict]:
     """The program's results for each line of options, in the group that is there."""
-    os.environ.update(TEXT, RANKBOOK_CACHE=cache)
+    same_on_every_python(cache)
     return [to_end(line, ranks) for line in lines]
 
 

@@ -1,6 +1,5 @@
 """What the ranks of test_train_lm_sync.py do besides training: look at what was loaded."""
 
-import os
 from pathlib import Path
 
 import torch
@@ -9,7 +8,7 @@ import torch.distributed as dist
 from rankbook.programs.train_lm.options import read
 from rankbook.programs.train_lm.run import prepare
 from rankbook.programs.train_lm.steps import MeshRun, train
-from tests.distributed.train_lm_ranks import TEXT
+from tests.distributed.train_lm_ranks import same_on_every_python
 
 
 def flat(tensors) -> torch.Tensor:
@@ -44,6 +43,6 @@ def loaded(line: str, ranks: int, cache: str) -> dict[str, torch.Tensor]:
 
 
 def started(line: str, ranks: int, cache: str) -> MeshRun:
-    os.environ.update(TEXT, RANKBOOK_CACHE=cache)
+    same_on_every_python(cache)
     assert dist.get_world_size() == ranks and Path(cache).is_dir()
     return prepare(read(line.split(), ranks), lambda *asked: torch.device("cpu"))

@@ -103,7 +103,8 @@ def test_train_lm_trains_as_one_process_and_goes_on_as_one(fixed, alone, folder,
     two = logged(folder / "mesh.jsonl")
     alone(train_lm, f"{options} dp=1 --steps 4".replace("mesh.", "one."))
     assert said.count("step 3: loss") == 1 and len(two) == 4  # rank 0 only
-    assert two == pytest.approx(logged(folder / "one.jsonl"), abs=1e-5)
+    # another order of sums over 8 x 60 tokens: 2^-24 x 8 x 22 = 1.1e-5 a step, four times
+    assert two == pytest.approx(logged(folder / "one.jsonl"), abs=4.4e-5)
 
 
 def test_train_lm_meets_now_and_then_and_goes_on_between_two_meetings(fixed, folder):
