@@ -118,8 +118,8 @@ def run_jupyter_book(language: str, config: Path, work: Path, jobs: int) -> bool
     """Run Jupyter Book, show what it complains of, write all it says to ``build.log``."""
     toc = ROOT / ("_toc.yml" if language == "en" else f"book/{language}/_toc.yml")
     start = (  # it cannot be run with -m, nor told how many processes Sphinx may take
-        # the collector takes a sixth of Sphinx's time, and would free little
-        "import gc; gc.disable(); from functools import partial; from rankbook.core.parent_death import die_with_parent; "
+        "import gc; gc.disable(); "  # it would walk all the pages again and again, and free little
+        "from functools import partial; from rankbook.core.parent_death import die_with_parent; "
         f"die_with_parent({os.getpid()}); import jupyter_book.sphinx as book; "
         f"book.build_sphinx = partial(book.build_sphinx, jobs={jobs}); "
         "from jupyter_book.cli.main import main; main()"

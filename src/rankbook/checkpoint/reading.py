@@ -1,7 +1,7 @@
 """Reading what torch.distributed.checkpoint wrote, without running any code of it."""
 
 import pickle
-from enum import EnumMeta
+from enum import Enum
 from pathlib import Path
 
 from torch.distributed.checkpoint import FileSystemReader
@@ -50,8 +50,8 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _member(kind: EnumMeta, name: str):
+def _member(kind: type[Enum], name: str) -> Enum:
     """A member of an enumeration: Python 3.11.2 writes it as a ``getattr``, others do not."""
-    if not isinstance(kind, EnumMeta) or name not in kind.__members__:
+    if not (isinstance(kind, type) and issubclass(kind, Enum)) or name not in kind.__members__:
         raise ValueError(f"a checkpoint asks for {name!r} of {kind!r}, which none of ours does")
     return kind[name]
