@@ -3,8 +3,8 @@
 import os
 import re
 import resource
+import shutil
 import signal
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -20,6 +20,7 @@ from execution.outcome import Failure, Outcome
 from execution.spare import Spare
 from execution.turns import Turns
 from execution.watch import Watch
+from rankbook.live.private import private_directory
 
 FOREVER = 10**6  # seconds: whether it gets on is for the watch to tell
 OUTPUT_COMES = 300  # seconds until a busy machine has brought the last line of a cell
@@ -41,13 +42,16 @@ def execute_page(
     outcome = Outcome(str(executed))
     notebook = nbformat.read(chapter, as_version=nbformat.NO_CONVERT)
     spare = kernel_spare()
-    with tempfile.TemporaryDirectory(prefix="rankbook-kernel-") as sockets:
+    sockets = private_directory("kernel")
+    try:
         run = _Run(notebook, chapter, _manager(spare, sockets), stall, turns)
         run.watch.with_memory = with_memory
         before, began = _children(), time.monotonic()
         outcome.failure = run.execute()
         outcome.seconds = time.monotonic() - began
         end_all_below()
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)
     run.watch.stop()
     outcome.cpu = _children() - before
     outcome.peak_bytes = run.watch.peak_bytes
@@ -58,7 +62,7 @@ def execute_page(
     return outcome
 
 
-def _manager(spare: Spare, sockets: str) -> type[WarmKernelManager]:
+def _manager(spare: Spare, sockets: Path) -> type[WarmKernelManager]:
     """What starts the page's kernel from the spare, and speaks with it through `sockets`."""
     parts = {"spare": spare, "connection_file": f"{sockets}/kernel.json", "ip": f"{sockets}/kernel"}
     return type("KernelManager", (WarmKernelManager,), parts)
