@@ -1,6 +1,7 @@
 """``rankbook doctor`` with real ranks, and on a machine on which everything is wrong."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def test_a_machine_on_which_everything_is_wrong(tmp_path):
         subprocess.run([*isolated, "true"], capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"this process may make no namespaces: {getattr(error, 'stderr', error)}")
-    script = STAGE.format(tmp_path, " ".join(DOCTOR))
+    script = STAGE.format(tmp_path, shlex.join(DOCTOR))
     told = subprocess.run(
         [*isolated, "bash", "-c", script], capture_output=True, text=True, timeout=900
     )
