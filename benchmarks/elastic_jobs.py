@@ -7,7 +7,6 @@ the stores of plain torchrun listen on every interface all the same, without a p
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from rankbook.core.ports import ReservedPort
 from rankbook.elastic.events import read_events
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
@@ -52,8 +52,8 @@ class TorchrunJob:
 
     def __init__(self, folder: Path, conf: dict, options: dict, workers: int = 1):
         self.folder, self.agents, self.workers = Path(folder), {}, workers
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+        self.port = ReservedPort()
+        self.endpoint = f"127.0.0.1:{self.port.number}"
         self.conf, self.options = conf, options
 
     def __enter__(self):
@@ -63,6 +63,7 @@ class TorchrunJob:
     def __exit__(self, *_):
         for name in NODES:
             self.kill(name)
+        self.port.close()
 
     def start(self, name: str) -> None:
         """Start torchrun as node `name`; a hosts the store."""

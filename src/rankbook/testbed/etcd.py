@@ -6,14 +6,15 @@ later ones have no more.
 
 import importlib.util
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from rankbook.core.ports import ReservedPort
 
 START_SECONDS = 60.0
 
@@ -38,14 +39,17 @@ def server() -> Iterator[str]:
     """
     if reason := why_not():
         raise RuntimeError(reason)
-    clients, peers = _free_ports(2)
-    with tempfile.TemporaryDirectory(prefix="rankbook-etcd-") as folder:
-        with Path(folder, "log").open("wb") as log:
+    with ExitStack() as stack:
+        # both ports are held while it runs: it binds beside them
+        clients, peers = (stack.enter_context(ReservedPort()).number for _ in range(2))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rankbook-etcd-"))
+        log = Path(folder, "log")
+        with log.open("wb") as file:
             process = subprocess.Popen(
-                _command(folder, clients, peers), stdout=log, stderr=subprocess.STDOUT
+                _command(folder, clients, peers), stdout=file, stderr=subprocess.STDOUT
             )
         try:
-            _until_it_answers(process, clients, Path(folder, "log"))
+            _until_it_answers(process, clients, log)
             yield f"127.0.0.1:{clients}"
         finally:
             process.kill()
@@ -71,11 +75,3 @@ def _until_it_answers(process: subprocess.Popen, port: int, log: Path) -> None:
             time.sleep(0.05)
     said = log.read_text(errors="replace").strip().splitlines()[-3:]
     raise RuntimeError("\n".join(["etcd did not start; its last words:", *said]))
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

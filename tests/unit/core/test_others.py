@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-import time
 
 from rankbook.core import others as module
 from rankbook.core.others import Others, others
+from tests.waiting import until
 
 BURN = "import time\nuntil = time.process_time() + 1000\nwhile time.process_time() < until: pass"
 
@@ -30,8 +30,7 @@ def test_what_we_start_is_ours():
     """A busy child counts as ours, alive and after its end."""
     before = module._own()
     child = subprocess.Popen([sys.executable, "-c", BURN])
-    while module._own() < before + 0.3:
-        time.sleep(0.05)
+    until(lambda: module._own() >= before + 0.3)
     child.kill()
     child.wait()
     assert module._own() >= before + 0.3

@@ -3,10 +3,10 @@
 import atexit
 import os
 import shutil
-import socket
 import time
 from pathlib import Path
 
+from rankbook.core.ports import ReservedPort
 from rankbook.live.errors import CellFailed, UsageError
 from rankbook.live.private import end_marked, private_directory
 from rankbook.live.ranks import rank_forkserver, status, timing
@@ -41,6 +41,7 @@ class Ranks:
         self._group_lost = False
         self._destroyed = False  # by the reader, on a rank or more
         self._directory = str(private_directory("ranks"))
+        self._port = ReservedPort()  # MASTER_PORT, for code that makes a group of its own
 
     def start(self) -> float:
         """Start the ranks and their process group; return the seconds it took."""
@@ -48,9 +49,9 @@ class Ranks:
         atexit.register(self.stop)  # before multiprocessing's own, which would wait for ranks
         try:
             rank_forkserver.warm_up()
-            context, port = rank_forkserver.context(), _free_port()
+            context = rank_forkserver.context()
             for rank in range(self.world_size):
-                spec = RankSpec(rank, self.world_size, self._directory, port,
+                spec = RankSpec(rank, self.world_size, self._directory, self._port.number,
                                 self.backend, self.timeout, self.check)  # fmt: skip
                 self._processes[rank] = RankProcess(context, spec, dict(os.environ))
             for process in self._processes.values():
@@ -72,6 +73,7 @@ class Ranks:
         if self._processes:
             end_marked(self._directory)  # what cells started, in sessions of its own
         self._processes.clear()
+        self._port.close()
         self.remove_directory()
 
     def remove_directory(self) -> None:
@@ -201,10 +203,3 @@ class Ranks:
             raise UsageError(f"{doing}: on rank {rank}, {cause}")
         if report.interrupted:
             raise CellFailed(f"{doing} was interrupted on {label([rank])}")
-
-
-def _free_port() -> int:
-    """A loopback port that is free now: MASTER_PORT for code that makes a group of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -4,7 +4,6 @@ import atexit
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
 import uuid
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from rankbook.core.ports import ReservedPort
 from rankbook.live.errors import UsageError
 from rankbook.live.private import private_directory
 from rankbook.live.torchrun.launch import TICK, Launch
@@ -32,11 +32,8 @@ class Rendezvous:
     """Agents that meet at one c10d rendezvous on this machine, under names: a job of torchrun's."""
 
     def __init__(self):
-        # Bound, but not listening: nobody else is given the port until the first agent takes it.
-        self._reserved = socket.socket()
-        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind(("127.0.0.1", 0))
-        self.endpoint = f"127.0.0.1:{self._reserved.getsockname()[1]}"
+        self._port = ReservedPort()  # until the first agent takes it
+        self.endpoint = f"127.0.0.1:{self._port.number}"
         self.id = uuid.uuid4().hex
         self.launches: dict[str, Launch] = {}
 
@@ -47,7 +44,7 @@ class Rendezvous:
 
     def close(self) -> None:
         """Give the port back."""
-        self._reserved.close()
+        self._port.close()
 
 
 class Torchrun:
