@@ -1,11 +1,10 @@
 """``%%ranks`` when all goes well: state, output, values, completion."""
 
 import re
-import time
 
 import pytest
 
-from tests.live.kernel import HANG
+from tests.waiting import until
 
 
 def test_cells_run_on_every_rank_and_keep_their_variables(live):
@@ -95,10 +94,7 @@ def test_names_on_the_ranks_are_completed(live):
 
 def _offered(live, code: str) -> list[str]:
     """What is offered once the ranks answer in time: a reader would press the key again, too."""
-    deadline = time.monotonic() + HANG
-    while not (names := live.complete(code)) and time.monotonic() < deadline:
-        pass
-    return names
+    return until(lambda: live.complete(code))
 
 
 def test_status_names_every_process(live):

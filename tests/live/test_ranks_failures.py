@@ -4,9 +4,10 @@ The group's time-out is an hour (conftest): what ends was ended, and "was blocke
 """
 
 import re
-import time
 
 import pytest
+
+from tests.waiting import until
 
 ALIVE = "%%ranks\nt = torch.ones(1); dist.all_reduce(t); print(kept, int(t))"
 
@@ -102,8 +103,8 @@ def test_memory_that_is_not_there(live):
 
 
 def test_deadlock_and_interrupt(live):
-    live.begin("%%ranks\nprint('waits'); dist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
-    live.until("waits")
+    live.begin("%%ranks\ndist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
+    live.until(r"\[0\] still waits in recv\(float32 \[1\], src=1\), cell line 2")
     live.interrupt()
     result = live.finish()
     assert result.error.startswith("CellFailed: The cell was interrupted.")
@@ -126,19 +127,28 @@ def test_interrupted_between_collectives(live):
     assert live.finish().error.startswith("CellFailed: The cell was interrupted.")
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.005, 0.01, 0.02])
-def test_an_interrupt_at_any_moment(live, moment):
-    """Also while the cell is on its way to the ranks: never does one rank run on alone.
+LATE = """%%ranks 1
+def late():
+    get_ipython().events.unregister('pre_execute', late)
+    open({there!r}, 'w').close()
+    {wait}
+get_ipython().events.register('pre_execute', late)"""
 
-    An interrupt just before the cell ends it without a word; that is ipykernel's doing.
-    """
-    live.begin("%%ranks\ndist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
-    time.sleep(moment)
+
+def test_an_interrupt_while_the_cell_is_on_its_way_to_a_rank(live, gate, tmp_path):
+    """Never does one rank run on alone: it is asked to end when it has come into the cell."""
+    there = tmp_path / "there"
+    assert not live.run(LATE.format(there=str(there), wait=gate.wait)).error
+    live.run("polite, interrupt.POLITE = interrupt.POLITE, 3600.0")  # no rank is asked before
+    live.begin("%%ranks\nwhile True:\n    pass")
+    until(there.exists)  # the cell has reached rank 1, which has not begun it
     live.interrupt()
-    if live.until_idle_or("still waits"):  # a kernel that has not begun the cell ignores the first
-        live.interrupt()
-    result = live.finish()
-    assert "nterrupt" in result.error or result.error == result.text == ""
+    gate.open()
+    error = live.finish().error
+    live.run("interrupt.POLITE = polite")
+    assert error.startswith("CellFailed: The cell was interrupted.")
+    for rank in range(live.world_size):
+        assert re.search(rf"^rank {rank} stopped in cell line [23]$", error, re.MULTILINE), error
 
 
 def test_after_two_failures_in_a_row(live):

@@ -58,13 +58,20 @@ objects[-1]"""
 
 @pytest.fixture(scope="module")
 def unchecked():
-    """Two ranks without the check, and a time-out that a test can wait for."""
+    """Two ranks without the check."""
     with Notebook() as nb:
-        assert not nb.run("%load_ext rankbook\n%ranks start -n 2 --no-check --timeout 5").error
+        assert not nb.run("%load_ext rankbook\n%ranks start -n 2 --no-check --timeout 3600").error
         yield nb
 
 
+SHORT = """%%ranks
+from datetime import timedelta
+dist.barrier()
+dist.distributed_c10d._set_pg_timeout(timedelta(seconds=5))"""
+
+
 def test_unchecked_operations_time_out_and_are_named(unchecked):
+    assert not unchecked.run(SHORT).error  # from here on, a time-out that a test can wait for
     result = unchecked.run(f"%%ranks\n{CALLS['operation'][0]}")
     assert result.error.startswith("CellFailed: collective mismatch")
     assert "rank 1 called broadcast(float32 [4], src=0), cell line 3" in result.error

@@ -1,11 +1,11 @@
 """What others did to live ranks: the review's cases, on two ranks that all of them share."""
 
 import re
-import time
 
 import pytest
 
 from tests.live.conftest import SLOW
+from tests.live.standing import Standing
 
 ALIVE = "%%ranks\nt = torch.ones(1); dist.all_reduce(t); print(kept, int(t))"
 
@@ -18,6 +18,13 @@ def two(notebook):
     assert not notebook.run("%%ranks\nimport asyncio, os, sys\nkept = 'kept'").error
     yield notebook
     assert not notebook.run("%ranks stop").error
+
+
+@pytest.fixture(scope="module")
+def standing(two, tmp_path_factory):
+    standing = Standing(two, tmp_path_factory.mktemp("standing"))
+    yield standing
+    standing.forget()
 
 
 @pytest.fixture(autouse=True)
@@ -53,15 +60,15 @@ LOOP = "async def f():\n    while True:\n        pass\n"
 @pytest.mark.parametrize(
     ("code", "line"),
     [
-        ("print('go')\nawait asyncio.sleep(3600)", 3),
-        ("print('go')\nawait asyncio.sleep(0)\nwhile True:\n    pass", "4|5"),
-        (LOOP + "print('go')\nawait asyncio.gather(f(), asyncio.sleep(3600))", 6),
+        ("await asyncio.sleep(3600)", "2"),
+        ("await asyncio.sleep(0)\nwhile True:\n    pass", "3|4"),
+        (LOOP + "await asyncio.gather(f(), asyncio.sleep(3600))", "5"),
     ],
 )
-def test_an_await_is_interrupted(two, code, line):
+def test_an_await_is_interrupted(two, standing, code, line):
     """While it waits, while it computes, and in a task of its own: the rank lives on."""
     two.begin(f"%%ranks\n{code}")
-    two.until("go")
+    standing.until(dict.fromkeys(range(2), rf"cell line ({line})\b"))
     two.interrupt()
     error = two.finish().error
     assert error.startswith("CellFailed: The cell was interrupted.")
@@ -112,14 +119,14 @@ def test_two_interrupts_in_a_row_kill_nothing(two, code):
     assert result.error.startswith("CellFailed: The cell was interrupted.")
 
 
-def test_a_rank_is_asked_again_when_the_reader_asks_again(two):
+def test_a_rank_is_asked_again_when_the_reader_asks_again(two, standing):
     code = "import time\nfor _ in range(2):\n    try: time.sleep(3600)\n"
     code += "    except KeyboardInterrupt: print('not yet')\nprint('now')"
-    two.begin(f"%%ranks\nprint('go')\n{code}")
-    two.until("go")
-    two.interrupt()
-    two.until("not yet")
-    two.interrupt()
+    two.begin(f"%%ranks\n{code}")
+    for _ in range(2):
+        standing.until(dict.fromkeys(range(2), r"cell line 4\b"))  # in the `try`
+        two.interrupt()
+        two.until(r"\[0-1\] not yet")
     assert two.finish().text.endswith("[0-1] not yet\n[0-1] now\n")
 
 
@@ -140,11 +147,11 @@ def test_a_reader_may_make_a_group_of_their_own(two):
 
 
 def test_who_waited_for_whom(two, gate):
+    call = re.escape("all_reduce(float32 [4]), cell line 3")
     two.begin(f"%%ranks --time\nif rank == 1: {gate.wait}\ndist.all_reduce(torch.ones(4))")
-    time.sleep(0.3)  # what is waited for; on a slower machine, more is
+    two.until(rf"\[0\] still waits in {call}")
     gate.open()
     text = two.finish().text
-    call = re.escape("all_reduce(float32 [4]), cell line 3")
     assert re.search(rf"\[0\] .* s of it waiting in {call}; .* s for rank 1\n\[1\]", text)
 
 

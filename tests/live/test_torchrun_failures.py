@@ -6,7 +6,6 @@ Nothing here ends by itself: gloo waits for half an hour, and programs sleep for
 import re
 import subprocess
 import sys
-import time
 
 import nbformat
 import psutil
@@ -26,6 +25,7 @@ from tests.live.torchrun_cells import (
     open_notebook,
     said,
 )
+from tests.waiting import until
 
 SLEEP = "print('go')\ntime.sleep(600)"
 CHILD = "import subprocess; subprocess.Popen(['sleep', '600'])\n"
@@ -39,6 +39,11 @@ store.add("there", 1); dist.all_reduce(ones)"""
 
 
 RECEIVE = GROUP + SAY_WHEN_IN + "say_when_in('recv')\ndist.recv(ones, 1 - rank)"
+SPIN = (
+    "import sys, time\n"
+    + SAY_WHEN_IN
+    + ("def spin():\n    while True: pass\nsay_when_in('spin')\nspin()")
+)
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +175,10 @@ def test_who_left_and_who_suffered_are_told_apart(notebook, program, first, seco
     assert any(line.startswith(second) for line in lines[1:]), result.error
 
 
+# Once both are there, they wait for each other for 5 s.
 SHORT_GROUP = """import torch, torch.distributed as dist; from datetime import timedelta
-dist.init_process_group("gloo", timeout=timedelta(seconds=2)); rank = dist.get_rank()
-four = torch.ones(4)
+dist.init_process_group("gloo"); rank = dist.get_rank(); four = torch.ones(4); dist.barrier()
+dist.distributed_c10d._set_pg_timeout(timedelta(seconds=5))
 """
 APART = "collective mismatch: the ranks did not make the same call"
 
@@ -249,14 +255,14 @@ def test_a_rank_that_waits_when_another_leaves(notebook):
 @pytest.mark.parametrize(
     "program, place, cold",
     [
-        ("print('go')\nwhile True: pass", "cell line 3", ""),
+        (SPIN, "cell line 13", ""),
         (RECEIVE, "recv, cell line 15", ""),
         (RECEIVE, "recv, cell line 15", "--cold"),
     ],
 )
 def test_an_interrupt_ends_everything(notebook, program, place, cold):
     notebook.begin(f"%%torchrun --nproc-per-node 2 {cold}\n{program}")
-    notebook.until("go")
+    notebook.until(r"\[0(-1)?\] go")
     notebook.interrupt()
     result = notebook.finish()
     assert result.error.startswith("CellFailed: interrupted"), result.error
@@ -264,16 +270,40 @@ def test_an_interrupt_ends_everything(notebook, program, place, cold):
     assert not left_of_launches(notebook)
 
 
-def test_an_interrupt_before_the_ranks_begin(notebook):
-    notebook.run("%torchrun stop")  # so that a new warm process has to load torch
-    notebook.begin("%%torchrun --nproc-per-node 2\nprint('ran')")
-    while not fork_servers(notebook):
+# The warm process tells that it begins, and waits before it loads torch.
+HELD = """import sys
+if any("forkserver_main" in word for word in sys.orig_argv):
+    open({there!r}, "w").close()
+    open({gate!r}).close()
+"""
+# The notebook tells when its main thread watches the launch.
+WATCHES = """import os, pathlib, sys, threading, time, traceback
+main = threading.get_ident()
+def functions():
+    return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
+def tell():
+    while "watch" not in functions():
         time.sleep(0.01)
+    pathlib.Path({watches!r}).touch()
+threading.Thread(target=tell, daemon=True).start()
+path = os.environ.get("PYTHONPATH", "")
+os.environ["PYTHONPATH"] = os.pathsep.join([{folder!r}, path])"""
+
+
+def test_an_interrupt_before_the_ranks_begin(notebook, gate, tmp_path):
+    there, watches = tmp_path / "there", tmp_path / "watches"
+    (tmp_path / "sitecustomize.py").write_text(HELD.format(there=str(there), gate=gate.path))
+    # another PYTHONPATH: so a new warm process has to load torch
+    assert not notebook.run(WATCHES.format(watches=str(watches), folder=str(tmp_path))).error
+    notebook.begin("%%torchrun --nproc-per-node 2\nprint('ran')")
+    until(lambda: there.exists() and watches.exists())
     notebook.interrupt()
     result = notebook.finish()
+    gate.open()
     assert "interrupted" in result.error and "ran" not in result.text
     assert not left_of_launches(notebook)
     assert "ran" in launch(notebook, "--nproc-per-node 2", "print('ran')").text
+    notebook.run("os.environ['PYTHONPATH'] = path")
 
 
 @pytest.mark.parametrize("cold", ["", "--cold"])
@@ -316,7 +346,7 @@ def test_a_warm_start_that_stalls_is_replaced_by_a_cold_one():
         assert (
             "the warm start failed (not all ranks began within 2 s); starting cold" in result.text
         )
-        notebook.run("t.START_SECONDS = 30.0")
+        notebook.run("t.START_SECONDS = 3600.0")
         again = launch(notebook, "--nproc-per-node 2", "print('warm')")
         assert said(again.text, "warm") == {0, 1} and "starting cold" not in again.text
         assert fork_servers(notebook)  # a new one: the launch was warm

@@ -8,16 +8,29 @@ import pytest
 from tests.live.kernel import Notebook
 from tests.live.torchrun_cells import GROUP, launch, left_of_launches, open_notebook
 
-# The second rank does what is not the collective on line 8.
-LOAD = GROUP + "def load():\n    time.sleep(600)\nif rank == 1: load()\ndist.all_reduce(ones)"
-MODEL = "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
-BACKWARD = GROUP + MODEL + "if rank == 1: time.sleep(600)\nmodel(ones.repeat(2)).sum().backward()"
-THREAD = GROUP + (
-    "import threading; waits = threading.Thread(target=dist.all_reduce, args=(ones,))\n"
-    "if rank == 1: time.sleep(600)\nwaits.start(); waits.join()"
+# The second rank does what is not the collective on line 11, and the first waits when it does: who
+# waits is told once, whatever the other does then. `there`: the file that is the argument.
+THERE = "import pathlib; there = pathlib.Path(sys.argv[1])\n"
+COMES = "while not there.exists(): pass\n"
+SLEEPS = "if rank == 1:\n    there.touch()\n    time.sleep(600)\n" + COMES
+LOAD = (
+    GROUP
+    + THERE
+    + "def load():\n    there.touch()\n    time.sleep(600)\n"
+    + (f"if rank == 1: load()\n{COMES}dist.all_reduce(ones)")
 )
-NOT_MET = "import os, time, torch.distributed as dist\nif os.environ['RANK'] == '1':\n" + (
-    "    time.sleep(600)\ndist.init_process_group('gloo')"
+MODEL = "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
+BACKWARD = GROUP + THERE + MODEL + SLEEPS + "model(ones.repeat(2)).sum().backward()"
+THREAD = (
+    GROUP
+    + THERE
+    + (
+        "import threading; waits = threading.Thread(target=dist.all_reduce, args=(ones,))\n"
+        f"{SLEEPS}waits.start(); waits.join()"
+    )
+)
+NOT_MET = "import os, sys, time, torch.distributed as dist; rank = int(os.environ['RANK'])\n" + (
+    f"{THERE}{SLEEPS}dist.init_process_group('gloo')"
 )
 SPAWN = """import os, torch.distributed as dist, torch.multiprocessing as mp
 def work(rank):
@@ -27,7 +40,7 @@ if __name__ == "__main__":
     mp.spawn(work, nprocs=2)
 """
 STAYS = GROUP + (
-    "import pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "import pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN); dist.barrier()\n"
     "if rank == 1: raise ValueError('boom')\n"
     "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)"
 )
@@ -35,28 +48,28 @@ HANGS = {
     "a rank is somewhere else": (
         LOAD,
         "",
-        ["[0] still waits in all_reduce(float32 [2]), cell line 8",
-         "[1] has not come: it is in time.sleep(600), cell line 6",
-         "      cell line 7",
-         "      cell line 6, in load"],
+        ["[0] still waits in all_reduce(float32 [2]), cell line 11",
+         "[1] has not come: it is in time.sleep(600), cell line 8",
+         "      cell line 9",
+         "      cell line 8, in load"],
     ),
-    "cold": (LOAD, "--cold", ["[0] still waits in all_reduce(float32 [2]), cell line 8"]),
+    "cold": (LOAD, "--cold", ["[0] still waits in all_reduce(float32 [2]), cell line 11"]),
     "C++ issues the collective": (
         BACKWARD,
         "",
-        ["[0] still waits in all_reduce(float32 [20]) of DDP's backward, cell line 7",
-         "[1] has not come: it is in time.sleep(600), cell line 6"],
+        ["[0] still waits in all_reduce(float32 [20]) of DDP's backward, cell line 11",
+         "[1] has not come: it is in time.sleep(600), cell line 9"],
     ),
     "a thread issues it": (
         THREAD,
         "",
-        ["[0] still waits in waits.join() for all_reduce(float32 [2]), cell line 7"],
+        ["[0] still waits in waits.join() for all_reduce(float32 [2]), cell line 11"],
     ),
     "a rank has not joined": (
         NOT_MET,
         "",
-        ["[0] still waits in init_process_group(), cell line 5",
-         "[1] has not come: it is in time.sleep(600), cell line 4"],
+        ["[0] still waits in init_process_group(), cell line 8",
+         "[1] has not come: it is in time.sleep(600), cell line 6"],
     ),
 }  # fmt: skip
 
@@ -79,9 +92,10 @@ def nothing_is_left(notebook: Notebook):
 
 
 @pytest.mark.parametrize("name", HANGS)
-def test_who_waits_for_whom_is_told_while_it_lasts(notebook, name):
+def test_who_waits_for_whom_is_told_while_it_lasts(notebook, name, tmp_path):
     program, options, lines = HANGS[name]
-    notebook.begin(f"%%torchrun --nproc-per-node 2 {options}\n{program}")
+    words = f"--nproc-per-node 2 {options} -- {tmp_path / 'there'}"
+    notebook.begin(f"%%torchrun {words}\n{program}")
     text = notebook.until(r"\[1\] has not come: it is in time.sleep.*\n(?s:.*)")
     notebook.interrupt()
     result = notebook.finish()
@@ -91,22 +105,22 @@ def test_who_waits_for_whom_is_told_while_it_lasts(notebook, name):
     assert f"rank 0 was in {place}" in result.error  # also of what a signal's stack does not know
 
 
-def test_ranks_of_several_agents_are_told_together(notebook):
-    options = "--nnodes 2 --nproc-per-node 1 --node"
-    assert not launch(notebook, f"{options} left --background", LOAD).error
-    notebook.begin(f"%%torchrun {options} right\n{LOAD}")
-    notebook.until(r"(left|right):1\] has not come: it is in time.sleep\(600\), cell line 6")
+def test_ranks_of_several_agents_are_told_together(notebook, tmp_path):
+    options, there = "--nnodes 2 --nproc-per-node 1 --node", tmp_path / "there"
+    assert not launch(notebook, f"{options} left --background -- {there}", LOAD).error
+    notebook.begin(f"%%torchrun {options} right -- {there}\n{LOAD}")
+    notebook.until(r"(left|right):1\] has not come: it is in time.sleep\(600\), cell line 8")
     notebook.interrupt()
-    assert "still waits in all_reduce(float32 [2]), cell line 8" in notebook.finish().text
+    assert "still waits in all_reduce(float32 [2]), cell line 11" in notebook.finish().text
     notebook.run("%torchrun stop")
 
 
-def test_status_says_where_ranks_are(notebook):
-    options = "--nproc-per-node 2 --node a --background"
+def test_status_says_where_ranks_are(notebook, tmp_path):
+    options = f"--nproc-per-node 2 --node a --background -- {tmp_path / 'there'}"
     assert not launch(notebook, options, LOAD).error
     # either rank may come to its line later than the other
-    waits = r"  rank 0 \(process \d+\): waits in all_reduce\(float32 \[2\]\), cell line 8\n"
-    sleeps = r"  rank 1 \(process \d+\): is in time.sleep\(600\), cell line 6\n"
+    waits = r"  rank 0 \(process \d+\): waits in all_reduce\(float32 \[2\]\), cell line 11\n"
+    sleeps = r"  rank 1 \(process \d+\): is in time.sleep\(600\), cell line 8\n"
     notebook.run_until("%torchrun status", f"(?s){waits}.*{sleeps}")
     assert not notebook.run("%torchrun stop").error
 

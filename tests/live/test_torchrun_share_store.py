@@ -5,7 +5,6 @@ addresses. So `rankbook.live.torchrun.agent` turns the sharing off, and page 45 
 plain torchrun to do so. These tests say when a newer torch no longer needs that.
 """
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,14 @@ import torch
 from rankbook.live.torchrun.launch import Launch
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
-from tests.live.kernel import HANG
+from tests.waiting import until
 
 SHARING_OFF = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
-# read_timeout: what an agent waits for a key of the store; 60 seconds if nobody says else.
-CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,read_timeout=3"
-OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf", CONF]
+# read_timeout: what an agent waits for a key of the store; short where it waits in vain. None is
+# taken for dead: their signs of life may come late.
+CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=900,read_timeout="
+READ_TIMEOUT = {"shared": 3, "not shared": 900}
+OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf"]
 PROGRAM = """import pathlib, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 print("world", dist.get_world_size())
@@ -54,18 +55,23 @@ def torchrun():
 @pytest.mark.parametrize("sharing", ["shared", "not shared"])
 def test_a_join_fails_while_the_store_is_shared(torchrun, tmp_path, monkeypatch, sharing):
     monkeypatch.setenv(SHARING_OFF, "0" if sharing == "shared" else "1")
-    first = start(torchrun, "first", tmp_path / "end")
-    until(lambda: "world 1" in printed(first), first)
-    second = start(torchrun, "second", tmp_path / "end")
-    joined = until(lambda: all("world 2" in printed(node) for node in (first, second)), second)
-    (tmp_path / "end").touch()
+    options, end = [*OPTIONS, f"{CONF}{READ_TIMEOUT[sharing]}"], tmp_path / "end"
+    first = start(torchrun, "first", options, end)
+    until(lambda: "world 1" in printed(first), lambda: printed(first), lambda: first.running)
+    second = start(torchrun, "second", options, end)
+
+    def joined() -> bool:
+        return all("world 2" in printed(node) for node in (first, second))
+
+    until(lambda: joined() or not second.running)
+    end.touch()
     if sharing == "not shared":
-        assert joined, [first.agent_failure, second.agent_failure]
-        assert until(lambda: not (first.running or second.running))
+        assert joined(), [first.agent_failure, second.agent_failure]
+        until(lambda: not (first.running or second.running))
         assert (first.code, second.code) == (0, 0)
         return
-    assert not joined, FIXED.format("lets a node join")
-    assert until(lambda: not first.running), "the first node goes on without the second"
+    assert not joined(), FIXED.format("lets a node join")
+    until(lambda: not first.running, lambda: "the first node goes on without the second")
     # the new node asks for what rank 0 does not publish again, and rank 0 waits for the new node
     assert "keys: /torch.rendezvous." in second.trouble and "/MASTER_ADDR" in second.trouble
     assert first.trouble.startswith("DistStoreError: wait timeout after 3000ms, keys: ")
@@ -86,24 +92,12 @@ def test_a_restart_meets_the_dead_while_the_store_is_shared(torchrun, monkeypatc
         assert found == "True", FIXED.format("starts workers with a clean store")
 
 
-def start(torchrun: Torchrun, node: str, end: Path) -> Launch:
+def start(torchrun: Torchrun, node: str, options: list[str], end: Path) -> Launch:
     """An agent in the background, whose ranks run until the file `end` is there."""
-    spec = LaunchSpec(OPTIONS, [str(end)], node)
+    spec = LaunchSpec(options, [str(end)], node)
     torchrun.run_node(spec, PROGRAM, print, background=True)
     return torchrun.node(node)
 
 
 def printed(launch: Launch) -> str:
     return " ".join(str(content) for _, _, content in list(launch.events))
-
-
-def until(happened, launch: Launch | None = None, seconds: float = HANG) -> bool:
-    """Whether it happened before the deadline, and before `launch` ended."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if happened():
-            return True
-        if launch is not None and not launch.running:
-            return happened()
-        time.sleep(0.05)
-    return False

@@ -3,11 +3,13 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from rankbook.testbed.slurm import Cluster, ScriptFailed, script
+from tests.waiting import SOON
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTENS = "0A"  # the state in /proc/net/tcp
@@ -53,7 +55,7 @@ def test_nodes_reach_each_other_and_nothing_else(cluster):
     routes = cluster.on("n1", "ip -4 route").split("\n")
     assert [route.split()[0] for route in routes if route] == ["10.77.0.0/24"]
     assert cluster.on("n2", "hostname; hostname -I").split() == ["n2", "10.77.0.2"]
-    knock = "timeout 5 bash -c '</dev/tcp/{}/6818' && echo open"
+    knock = "timeout 50 bash -c '</dev/tcp/{}/6818' && echo open"
     assert "open" in cluster.on("n1", knock.format("n2"))  # its slurmd
     with pytest.raises(ScriptFailed, match="Connection refused"):
         cluster.on("n1", knock.format("127.0.0.1").replace("6818", "6817"))  # the login node's
@@ -64,14 +66,14 @@ def test_nodes_reach_each_other_and_nothing_else(cluster):
 def test_the_cable_of_a_node_is_pulled_and_put_back(cluster):
     host = cluster.host("n2")
     assert "slurmd" in {psutil.Process(pid).name() for pid in host.processes()}
-    knock = "timeout 1 bash -c '</dev/tcp/n2/6818'"
+    knock = "timeout {} bash -c '</dev/tcp/n2/6818'"
     host.cut()
     try:
         with pytest.raises(ScriptFailed):
-            cluster.on("n1", knock)
+            cluster.on("n1", knock.format(1))
     finally:
         host.mend()
-    cluster.on("n1", f"until {knock}; do sleep 0.1; done")
+    cluster.on("n1", f"until {knock.format(20)}; do sleep 0.1; done", SOON)
 
 
 def test_a_job_runs_on_both_nodes_with_the_callers_environment(cluster, job):
@@ -95,42 +97,51 @@ def test_what_the_caller_set_travels_and_another_slurms_words_do_not(possible, m
 
 def test_an_array_is_one_job_with_a_log_of_all_tasks(cluster, job):
     number = job("echo task $SLURM_ARRAY_TASK_ID", "--array=0-2")
-    cluster.wait(number, seconds=90)
+    cluster.wait(number, seconds=SOON)
     assert sorted(cluster.log(number).splitlines()) == ["task 0", "task 1", "task 2"]
 
 
 def test_a_job_that_ends_otherwise_is_told_at_once_with_its_log(cluster, job):
     number = job("echo something broke; exit 3")
     with pytest.raises(TimeoutError, match=f"job {number} is FAILED, not COMPLETED") as error:
-        cluster.wait(number, seconds=60)
+        cluster.wait(number, seconds=SOON)
     assert "something broke" in str(error.value) and "after" not in str(error.value)
 
 
 def test_waiting_has_a_deadline(cluster, job):
     number = job("echo begun; sleep 600")
-    cluster.wait(number, "RUNNING", seconds=30)
+    cluster.wait(number, "RUNNING", seconds=SOON)
     with pytest.raises(TimeoutError, match=r"is RUNNING, not COMPLETED, after 0\.5 s"):
         cluster.wait(number, seconds=0.5)
     cluster.login(f"scancel {number}")
-    assert cluster.wait(number, "CANCELLED", seconds=30) == "CANCELLED"
+    assert cluster.wait(number, "CANCELLED", seconds=SOON) == "CANCELLED"
 
 
-def test_a_script_that_takes_too_long_is_ended_with_its_step(cluster):
+def late_when(monkeypatch, said) -> None:
+    """The clock of scripts stands until `said` is true; then all their time is over."""
+    monkeypatch.setattr(script, "time", SimpleNamespace(monotonic=lambda: SOON if said() else 0.0))
+
+
+def test_a_script_that_takes_too_long_is_ended_with_its_step(cluster, monkeypatch):
     shown = []
+    late_when(monkeypatch, lambda: {"n1", "n2"} <= set("".join(shown).split()))
     with pytest.raises(ScriptFailed, match="had not ended after 2 s; it said:") as error:
         cluster.login("srun --nodes=2 bash -c 'hostname; sleep 600'", 2, shown.append)
     assert sorted(error.value.output.split()[:2]) == ["n1", "n2"]
     assert "n1" in "".join(shown)
     [number] = re.findall(r"JobId=(\d+)", cluster.login("scontrol show job | tail -40"))[-1:]
-    cluster.wait(int(number), ("FAILED", "CANCELLED", "COMPLETED"), seconds=30)
+    cluster.wait(int(number), ("FAILED", "CANCELLED", "COMPLETED"), seconds=SOON)
     assert "sleep 600" not in cluster.login("ps ax")
 
 
 def test_a_script_that_does_not_want_to_end_is_ended_for_good(possible, monkeypatch):
+    shown = []
     monkeypatch.setattr(script, "POLITE_SECONDS", 0.5)
     with Cluster(nodes=1) as cluster:
+        late_when(monkeypatch, lambda: shown)
         with pytest.raises(ScriptFailed, match=r"had not ended after 0\.5 s"):
-            cluster.login("sleep 600 & trap '' TERM; while true; do sleep 0.1; done", 0.5)
+            stays = "sleep 600 & trap '' TERM; echo deaf; while true; do sleep 0.1; done"
+            cluster.login(stays, 0.5, shown.append)
         rows = [row.split() for row in cluster.login("ps -e -o stat=,comm=").splitlines()]
         left = [name for stat, name, *_ in rows if not stat.startswith("Z")]
         assert "bash" in left and "sleep" not in left and "nsenter" not in left

@@ -9,10 +9,17 @@ from torch.distributed import constants
 from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend as backend
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as rendezvous
 
-# Notes the step's SIGTERM and needs a moment to save.
-TASK = """trap 'sleep 1; echo "saved on $(hostname)"; exit' TERM
+from tests.waiting import SOON
+
+# Notes the step's SIGTERM and saves: that takes until the file is there.
+TASK = """save() {
+  until [ -e $SHARED/may-end ]; do sleep 0.1; done
+  echo "saved on $(hostname)"
+  exit
+}
+trap save TERM
 echo ready
-for i in $(seq 300); do sleep 0.1; done"""
+while true; do sleep 0.1; done"""
 JOB = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=1 --requeue --signal=B:USR1@60
 srun bash $SHARED/task.sh &
@@ -28,41 +35,49 @@ def task(cluster):
     (cluster.folder / "task.sh").write_text(TASK)
 
 
+@pytest.fixture(autouse=True)
+def may_end(cluster):
+    """The file without which no task has saved."""
+    (file := cluster.folder / "may-end").unlink(missing_ok=True)
+    return file
+
+
 def start(cluster, name: str, on_notice: str, at_end: str = "") -> int:
     """Submit a job that does `on_notice` when it is told to end; wait until both tasks are up."""
     path = cluster.folder / name
     path.write_text(JOB % (on_notice, at_end))
     job = cluster.submit(str(path))
     log = cluster.folder / f"slurm-{job}.out"
-    cluster.login(
-        f"until [ $(grep -c ready {log} 2> /dev/null || true) = 2 ]; do sleep 0.1; done", seconds=60
-    )
+    ready = f"[ $(grep -c ready {log} 2> /dev/null || true) = 2 ]"
+    cluster.login(f"until {ready}; do sleep 0.1; done", SOON)
     return job
 
 
-def test_a_signal_to_srun_kills_its_tasks_one_through_scancel_lets_them_save(cluster):
+def test_a_signal_to_srun_kills_its_tasks_one_through_scancel_lets_them_save(cluster, may_end):
     killed = start(cluster, "kill.sbatch", "kill -TERM $step")
     cluster.login(f"scancel --batch --signal=USR1 {killed}")
-    cluster.wait(killed, {"COMPLETED", "FAILED", "CANCELLED"}, seconds=60)
+    cluster.wait(killed, {"COMPLETED", "FAILED", "CANCELLED"}, seconds=SOON)
     assert "forcing job termination" in cluster.log(killed)
     assert "saved" not in cluster.log(killed)
 
+    may_end.touch()
     told = start(cluster, "told.sbatch", "scancel --signal=TERM $SLURM_JOB_ID.0")
     cluster.login(f"scancel --batch --signal=USR1 {told}")
-    cluster.wait(told, {"COMPLETED", "FAILED"}, seconds=60)
+    cluster.wait(told, {"COMPLETED", "FAILED"}, seconds=SOON)
     assert sorted(re.findall(r"saved on (n\d)", cluster.log(told))) == ["n1", "n2"]
 
 
-def test_who_ends_within_the_grace_is_completed_unless_it_asks_to_be_requeued(cluster):
+def test_who_ends_within_the_grace_is_completed_unless_it_asks_to_be_requeued(cluster, may_end):
+    may_end.touch()
     tell = "scancel --signal=TERM $SLURM_JOB_ID.0"
     for name, at_end, state in (
         ("quiet", "exit 0", "COMPLETED"),
-        ("asks", "date +%s > $SHARED/asked; scontrol requeue $SLURM_JOB_ID; sleep 60", "PENDING"),
+        ("asks", "date +%s > $SHARED/asked; scontrol requeue $SLURM_JOB_ID; sleep 600", "PENDING"),
     ):
         job = start(cluster, f"{name}.sbatch", tell, at_end)
         urgent = cluster.submit("--partition=urgent", "--nodes=2", "--exclusive", "--wrap=true")
-        cluster.wait(urgent, seconds=90)
-        cluster.wait(job, state, seconds=60)
+        cluster.wait(urgent, seconds=SOON)
+        cluster.wait(job, state, seconds=SOON)
     again, now = map(int, cluster.login(
         f"scontrol show job {job} | grep -o 'EligibleTime=[^ ]*' | cut -d= -f2 | "
         "{ read t; date -d $t +%s; date +%s; }"

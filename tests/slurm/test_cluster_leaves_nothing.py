@@ -1,14 +1,15 @@
 """However a notebook ends, its cluster ends with it."""
 
-import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.live.kernel import Notebook
+from tests.waiting import SOON, until
 
 pytestmark = pytest.mark.usefixtures("possible")
-SOON = 900.0  # seconds, for what takes one on a free machine
 START = "%load_ext rankbook.magics.cluster\n%cluster start"
 JOB = """%%cluster job
 sbatch --nodes=2 --ntasks-per-node=1 --wrap 'srun sleep 600'"""
@@ -22,14 +23,18 @@ def mounts() -> set[str]:
     return set(Path("/proc/mounts").read_text().splitlines())
 
 
-def until_two_sleep(notebook: Notebook) -> bool:
+def until_two_sleep(notebook: Notebook) -> None:
     """Wait until the job's two ``sleep`` are the only ones of the notebook and its cluster."""
-    end = time.monotonic() + SOON
-    while time.monotonic() < end:
-        if [process.name() for process in notebook.processes()].count("sleep") == 2:
-            return True
-        time.sleep(0.05)
-    return False
+    until(lambda: names(notebook).count("sleep") == 2, lambda: names(notebook))
+
+
+def names(notebook: Notebook) -> list[str]:
+    """Those of its processes."""
+    found = []
+    for process in notebook.processes():
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            found.append(process.name())
+    return found
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def notebook():
         assert not began.error, began.text
         nb.folder = Path(nb.run("print(cluster.folder.parent)").text.strip())
         assert nb.folder.is_dir()
-        assert until_two_sleep(nb)
+        until_two_sleep(nb)
         yield nb
         assert nb.wait_gone(SOON) == []
         assert mounts() - before[0] == set() == interfaces() - before[1]
@@ -75,7 +80,7 @@ def test_a_cell_is_interrupted_and_the_cluster_goes_on(notebook):
     notebook.begin("%%cluster long\necho begun; sleep 600")
     notebook.until("begun")
     notebook.interrupt()
-    assert "KeyboardInterrupt" in notebook.finish(30).error
+    assert "KeyboardInterrupt" in notebook.finish().error
     assert "R" in notebook.run("%%cluster queue\nsqueue -h -o %t").text
-    assert until_two_sleep(notebook)  # the job's; the cell's is gone
+    until_two_sleep(notebook)  # the job's; the cell's is gone
     notebook.kill()

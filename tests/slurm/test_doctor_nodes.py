@@ -4,12 +4,18 @@ import json
 
 import pytest
 
+from tests.waiting import SOON
+
 PORT = 29444
 NOBODY = "10.77.0.77"
 NODE = f"""
-import os, socket, subprocess, sys
+import os, pathlib, socket, subprocess, sys, time
+listens = pathlib.Path(os.environ["SHARED"], "listens")
 if os.environ["SLURMD_NODENAME"] == "n2":
     taken = socket.create_server(("", {PORT}))  # one node differs from the other
+    listens.touch()
+while not listens.exists():
+    time.sleep(0.05)
 doctor = [sys.executable, "-m", "rankbook", "doctor", "--json"]
 sys.exit(subprocess.run([*doctor, *sys.argv[1:]]).returncode)
 """
@@ -23,7 +29,7 @@ def documents(cluster):
     (shared / "node.py").write_text(NODE)
     options = f"--checkpoints {folder} --port {PORT} --peer n1 --peer n2 --peer {NOBODY}"
     srun = f"srun --nodes=2 --ntasks-per-node=1 --output={shared}/doctor-%N.json"
-    cluster.login(f'{srun} python {shared}/node.py {options} || [ "$?" = 1 ]', seconds=100)
+    cluster.login(f'{srun} python {shared}/node.py {options} || [ "$?" = 1 ]', seconds=SOON)
     read = {}
     for node in cluster.nodes:
         document = json.loads((shared / f"doctor-{node}.json").read_text())

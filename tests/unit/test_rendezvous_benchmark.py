@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from benchmarks import rendezvous
+from tests.waiting import SOON
 
 RUN = """
 import sys
@@ -38,12 +39,12 @@ def test_the_line_is_not_bent_by_outliers():
 def test_a_small_run(tmp_path):
     """In a process of its own: it forks agents, which pytest's threads would disturb."""
     words = [sys.executable, "-c", RUN, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SOON)
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.glob("rendezvous-cpu-*.json")
     result = json.loads(file.read_text())
     (row,) = result["rows"]
-    assert row["agents"] == 2 and row["writes"] >= 2 and 1 < row["median"] < 20
+    assert row["agents"] == 2 and row["writes"] >= 2 and row["median"] > 1
     costs = result["costs"]
     assert costs["first"] > 0 and costs["client"][0] > 0 and costs["store"][0] > 0
     assert 80 < costs["nbytes"][1] < 200

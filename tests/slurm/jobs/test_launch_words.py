@@ -3,8 +3,7 @@
 import pytest
 
 from rankbook.testbed.slurm import ScriptFailed
-
-SOON = 900.0  # seconds, for what takes two on a free machine
+from tests.waiting import SOON
 
 
 @pytest.mark.parametrize(

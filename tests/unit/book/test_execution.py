@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from types import SimpleNamespace
 
 import build_record
@@ -18,6 +17,8 @@ import stopped
 from execution import page, watch
 from execution.outcome import Failure, Outcome
 from execution.turns import BUSY, Turns
+
+from tests.waiting import until
 
 SPARE = """
 import os, sys
@@ -66,8 +67,7 @@ os.kill(os.getpid(), 9)"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": path})  # fmt: skip
     assert done.returncode == -signal.SIGKILL
-    while running(int(done.stdout)):
-        time.sleep(0.05)
+    until(lambda: not running(int(done.stdout)))
 
 
 def running(pid: int) -> bool:
@@ -152,8 +152,7 @@ def test_cells_share_the_room_but_for_one_that_is_alone(tmp_path):
 
     first = threading.Thread(target=enter, args=(alone, "alone", "alone"))
     first.start()
-    while not shut(tmp_path / "door"):
-        time.sleep(0.01)
+    until(lambda: shut(tmp_path / "door"))
     second = threading.Thread(target=enter, args=(later, "later"))
     second.start()
     one.end()
@@ -232,8 +231,8 @@ def test_a_long_report_is_shown_by_its_ends(tmp_path):
 
 
 def test_two_at_a_time_only_where_the_memory_suffices(monkeypatch, tmp_path):
-    free, entered = [10e9], []
-    monkeypatch.setattr(execute, "free_bytes", lambda: free[0])
+    free, looks, entered = [10e9], [], []
+    monkeypatch.setattr(execute, "free_bytes", lambda: looks.append(len(entered)) or free[0])
     monkeypatch.setattr(execute, "page_bytes", lambda name: 3e9)
     room = execute.Room()
     room.enter(tmp_path / "a")
@@ -242,7 +241,8 @@ def test_two_at_a_time_only_where_the_memory_suffices(monkeypatch, tmp_path):
     free[0] = 1e9
     waiting = threading.Thread(target=lambda: (room.enter(tmp_path / "c"), entered.append("c")))
     waiting.start()
-    waiting.join(0.2)
+    before = len(looks)
+    until(lambda: len(looks) > before + 2)  # it has looked and waited, and looks again
     assert not entered
     room.leave()  # one alone may always
     waiting.join()

@@ -10,7 +10,7 @@ ORPHAN = """
 import subprocess, sys, time
 import psutil
 said = subprocess.check_output(["sh", "-c", "sleep 0.1 >/dev/null & echo $!"])
-end = time.monotonic() + 60
+end = time.monotonic() + 900
 while psutil.pid_exists(int(said)) and time.monotonic() < end:
     time.sleep(0.05)
 sys.exit(3 if not psutil.pid_exists(int(said)) else 1)

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 from rankbook.checkpoint import plain
+from tests.waiting import until
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -38,14 +38,18 @@ def begin_child(work: Callable[[], object]) -> int:
 
 def end_of(child: int) -> int:
     """The exit status of a child, minus the number of the signal that ended it."""
-    end = time.monotonic() + 60
-    while not (done := os.waitpid(child, os.WNOHANG))[0]:
-        if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            raise TimeoutError("the child was not done in 60 s")
-        time.sleep(0.002)
-    return os.waitstatus_to_exitcode(done[1])
+
+    def ended() -> tuple[int, int] | None:
+        done = os.waitpid(child, os.WNOHANG)
+        return done if done[0] else None
+
+    try:
+        _, status = until(ended)
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    return os.waitstatus_to_exitcode(status)
 
 
 def names(folder: Path) -> list[str]:

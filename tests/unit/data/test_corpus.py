@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import torch
 
 from rankbook.data import corpus, wikitext2
 from rankbook.data.embedded import prose
+from tests.waiting import SOON, until
 
 ROOT = Path(__file__).parents[3]
 # what the real torchtext gave: see book/legacy
@@ -130,7 +130,7 @@ def test_of_those_that_find_nothing_one_makes_the_ids(small_data, monkeypatch):
         return found
 
     def watched_make(texts, path):
-        everybody_looked.wait(5)
+        everybody_looked.wait(SOON)
         made.append(path)
         return make(texts, path)
 
@@ -182,12 +182,12 @@ def test_ranks_that_start_together_agree_and_leave_one_file(small_data, tmp_path
         for rank in range(4)
     ]
     try:
-        deadline = time.monotonic() + 60
-        while not all((tmp_path / f"ready{rank}").exists() for rank in range(4)):
-            assert time.monotonic() < deadline, "a rank did not start"
-            time.sleep(0.05)
+        until(
+            lambda: all((tmp_path / f"ready{rank}").exists() for rank in range(4)),
+            goes_on=lambda: all(rank.poll() is None for rank in ranks),
+        )
         (tmp_path / "go").touch()
-        said = {rank.communicate(timeout=900)[0] for rank in ranks}
+        said = {rank.communicate(timeout=SOON)[0] for rank in ranks}
     finally:
         for rank in ranks:
             rank.kill()

@@ -22,7 +22,14 @@ from rankbook.data import (
 )
 
 RANKS, BATCH = 2, 2
-WORKERS = pytest.mark.parametrize("workers", [0, 2])
+
+
+def slow(*parameters):
+    """With workers: each is forked, a copy of all that the unit tests have imported."""
+    return pytest.param(*parameters, marks=pytest.mark.slow)
+
+
+WORKERS = pytest.mark.parametrize("workers", [0, slow(2)])
 SIZES = pytest.mark.parametrize("size", [11, 12])
 LOADERS = pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata's
@@ -121,11 +128,16 @@ def by_reader() -> slice:
 
 def test_an_iterable_nobody_shares_out(audit):
     assert counts(audit(lambda _: Numbers(12), 12, 0)) == (0, 12, 0, 0, 0)
+
+
+@pytest.mark.slow
+def test_an_iterable_that_four_workers_read(audit):
     everywhere = audit(lambda _: Numbers(12), 12, 2)
     assert counts(everywhere) == (0, 0, 12, 0, 0)
     assert set(everywhere.times.values()) == {4}  # ranks x workers
 
 
+@pytest.mark.slow
 def test_an_iterable_shared_out_over_ranks_only(audit):
     assert audit(lambda _: Numbers(12, by_rank), 12, 0).exactly_once
     assert counts(audit(lambda _: Numbers(12, by_rank), 12, 2)) == (0, 12, 0, 0, 0)
@@ -139,7 +151,7 @@ def test_an_iterable_shared_out_over_readers(audit, workers, size):
 
 
 @pytest.mark.parametrize(
-    ("size", "workers", "never"), [(12, 0, 0), (12, 2, 4), (11, 0, 1), (11, 2, 3)]
+    ("size", "workers", "never"), [(12, 0, 0), (11, 0, 1), slow(12, 2, 4), slow(11, 2, 3)]
 )
 def test_drop_last_drops_a_batch_of_each_worker(audit, size, workers, never):
     found = audit(lambda _: Numbers(size, by_reader), size, workers, drop_last=True)
@@ -164,6 +176,7 @@ class CeilSplit(IterableDataset):
                 yield int(line) if line else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "empty"), [(12, 0), (11, 1), (10, 2), (5, 3), (1, 3)])
 def test_the_ceil_split_reads_behind_the_end(audit, tmp_path, size, empty):
     path = numbers(tmp_path, size)
@@ -235,6 +248,7 @@ def test_datasets_iterable(audit, rows, workers, size, shards):
     assert len(found.by_reader) == RANKS * max(1, idle)  # a worker without a shard ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 4])
 def test_datasets_iterable_without_the_split(audit, rows, shards):
     stream = rows(12).to_iterable_dataset(shards)

@@ -9,6 +9,9 @@ import pytest
 from rankbook.doctor import all_nodes, clock, data, disk
 from rankbook.doctor.finding import Options
 from rankbook.testbed.faults.disk import CannotMount, SmallDisk
+from tests.waiting import SOON
+
+OFF = 20_000.0  # seconds between two clocks: more than any test takes
 
 
 def test_a_full_disk(tmp_path):
@@ -83,23 +86,23 @@ def test_who_sets_the_clock():
 
 
 def test_nodes_meet_and_compare_clocks(tmp_path):
-    """Three of them, of which one lives 20 s in the future."""
+    """Three of them, of which one lives hours in the future."""
     clocks = {}
 
     def node(name: str, off: float) -> None:
         folder = tmp_path / ".meeting"
-        clocks[name] = all_nodes.meet(folder, name, 3, 30, now=lambda: time.time() + off)
+        clocks[name] = all_nodes.meet(folder, name, 3, SOON, now=lambda: time.time() + off)
 
-    threads = [threading.Thread(target=node, args=(f"n{i}", 20.0 * (i == 3))) for i in (1, 2, 3)]
+    threads = [threading.Thread(target=node, args=(f"n{i}", OFF * (i == 3))) for i in (1, 2, 3)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(40)
+        thread.join(2 * SOON)
     assert not list(tmp_path.iterdir())
-    assert abs(clocks["n1"]["n2"].ahead) <= clocks["n1"]["n2"].error < 1
-    assert abs(clocks["n1"]["n3"].ahead + 20) <= clocks["n1"]["n3"].error < 1
-    assert abs(clocks["n3"]["n2"].ahead - 20) <= clocks["n3"]["n2"].error
-    shared, far = all_nodes.met(tmp_path, clocks["n1"], 3, 30)
+    assert abs(clocks["n1"]["n2"].ahead) <= clocks["n1"]["n2"].error < OFF / 2
+    assert abs(clocks["n1"]["n3"].ahead + OFF) <= clocks["n1"]["n3"].error < OFF / 2
+    assert abs(clocks["n3"]["n2"].ahead - OFF) <= clocks["n3"]["n2"].error
+    shared, far = all_nodes.met(tmp_path, clocks["n1"], 3, SOON)
     assert shared.level == "ok" and far.level == "problem"
     assert f"n3's are {-clocks['n1']['n3'].ahead:.2f} s apart" in far.says
 

@@ -5,16 +5,26 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
+from rankbook.core.ports import ReservedPort
 from rankbook.cost_model import Link, ring, steps_between
 from rankbook.doctor import links
+from rankbook.doctor import way as ways
 from rankbook.doctor.finding import Options
 from rankbook.doctor.links import Asked, bits, slowest
 from rankbook.doctor.meeting import Board
 from rankbook.doctor.way import Listening, Way, measure, rate
+from tests.waiting import SOON
 
 FAST, SLOW, FAR = Way(1e-4, 1.25e9), Way(0.02, 6.25e6), Way(0.1, 1.25e9)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Sends for a moment: what a way is worth is not what is tested."""
+    monkeypatch.setattr(ways, "WINDOW", 0.1)
 
 
 def test_the_slowest_link_is_named_and_what_to_do():
@@ -66,27 +76,38 @@ def test_the_second_half_of_the_time_counts():
     assert rate([(0.0, 5), (2.0, 105)]) == 50.0
 
 
-def test_a_way_is_measured_by_both_ends():
+def test_a_way_is_measured_by_both_ends(monkeypatch, short):
+    """The near one measures how far it is, and the far one how fast what it gets comes."""
+    received = []
+    monkeypatch.setattr(ways, "rate", lambda marks: received.append(marks) or 1.25e9)
     with Listening("127.0.0.1", 0) as listening:
-        way = measure(*listening.place, time.monotonic() + 30)
-        listening.serve_until(1, time.monotonic() + 30)
-    assert way and 0 < way.seconds < 1 and way.bytes_per_second > 1e6
-    with pytest.raises(OSError):
-        socket.create_connection(tuple(listening.place), timeout=1)
+        assert listening.place[1] in ports_listened_at()
+        way = measure(*listening.place, time.monotonic() + SOON)
+        listening.serve_until(1, time.monotonic() + SOON)
+    assert way.seconds > 0 and way.bytes_per_second == 1.25e9
+    (marks,) = received
+    (begin, _), (end, _) = marks[0], marks[-1]
+    assert end - begin >= ways.WINDOW and rate(marks) > 0
+    assert listening.place[1] not in ports_listened_at()
 
 
-def test_who_only_looks_whether_a_port_is_open_disturbs_nobody():
+def ports_listened_at() -> set[int]:
+    """Those of this process."""
+    found = psutil.Process().net_connections("tcp")
+    return {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN}
+
+
+def test_who_only_looks_whether_a_port_is_open_disturbs_nobody(short):
     with Listening("127.0.0.1", 0) as listening:
         socket.create_connection(tuple(listening.place)).close()
         with socket.create_connection(tuple(listening.place)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            assert measure(*listening.place, time.monotonic() + 30)
+            assert measure(*listening.place, time.monotonic() + SOON)
 
 
 def test_nobody_there_is_no_way():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert measure("127.0.0.1", port, time.monotonic() + 0.3) is None
+    with ReservedPort() as port:
+        assert measure("127.0.0.1", port.number, time.monotonic() + 0.3) is None
 
 
 def test_alone_nothing_is_measured(monkeypatch):
@@ -106,7 +127,7 @@ def test_a_port_that_is_taken_is_said(monkeypatch):
 
 
 def test_notes_of_all_nodes_and_nothing_is_left(tmp_path):
-    folder, end, told = tmp_path / "board", time.monotonic() + 30, {}
+    folder, end, told = tmp_path / "board", time.monotonic() + SOON, {}
 
     def node(name: str) -> None:
         with Board(folder, name, 3, end) as board:
@@ -132,11 +153,11 @@ def test_who_waits_in_vain_leaves_nothing_either(tmp_path):
 
 def test_nodes_may_leave_a_board_at_the_same_moment(tmp_path):
     """The first that sees all of them leave takes the folder away, while the others look."""
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=SOON)
 
     def node(name: str) -> str:
         for _ in range(100):
-            with Board(tmp_path / "board", name, 4, time.monotonic() + 30):
+            with Board(tmp_path / "board", name, 4, time.monotonic() + SOON):
                 together.wait()
             together.wait()
         return name
@@ -146,7 +167,7 @@ def test_nodes_may_leave_a_board_at_the_same_moment(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_three_nodes_of_a_step_measure_round_a_ring(tmp_path, monkeypatch):
+def test_three_nodes_of_a_step_measure_round_a_ring(tmp_path, monkeypatch, short):
     """In one process: the ring's functions, with what Slurm would say of each node."""
     monkeypatch.setattr(links, "address", lambda options: "127.0.0.1")
     environment = {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}
@@ -155,7 +176,7 @@ def test_three_nodes_of_a_step_measure_round_a_ring(tmp_path, monkeypatch):
     def node(name: str) -> None:
         options = Options(checkpoints=tmp_path)
         found[name] = links.round_a_ring(
-            options, 3, time.monotonic() + 30, environment | {"SLURMD_NODENAME": name}
+            options, 3, time.monotonic() + SOON, environment | {"SLURMD_NODENAME": name}
         )
 
     threads = [threading.Thread(target=node, args=(f"n{i}",)) for i in range(3)]

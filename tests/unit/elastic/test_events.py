@@ -7,6 +7,7 @@ import os
 import pytest
 
 from rankbook.elastic import Events, audit, lineage, losses, read_events
+from tests.waiting import SOON
 
 
 def run(attempt: str, start: float, world_size: int, steps: dict[int, list], lost: tuple = ()):
@@ -39,7 +40,7 @@ def test_lines_of_several_processes_do_not_mix(tmp_path):
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join(SOON)
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
     found = read_events(path)
     assert len(found) == 900 and len(path.read_text().splitlines()) == 900

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from rankbook.live import private
+from tests.waiting import SOON
 
 
 def test_what_a_killed_notebook_left_is_tidied(tmp_path, monkeypatch):
@@ -20,7 +21,7 @@ def test_what_a_killed_notebook_left_is_tidied(tmp_path, monkeypatch):
     child = subprocess.Popen(["sleep", "3600"], env={private.MARK: str(ours)})
     try:
         made = private.private_directory("test")
-        assert orphan.wait(60) == -9 and child.poll() is None
+        assert orphan.wait(SOON) == -9 and child.poll() is None
     finally:
         child.kill()
         child.wait()

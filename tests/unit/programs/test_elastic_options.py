@@ -11,6 +11,7 @@ from rankbook.programs.elastic import run as elastic
 from rankbook.programs.elastic.options import read
 from rankbook.programs.elastic.tasks import ToyData, Windows, make_task
 from rankbook.programs.elastic.training import shares_its_store
+from tests.waiting import SOON
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +151,7 @@ def test_a_lost_rank_is_one_sentence_and_a_restart(error, why, more, tmp_path):
 
     child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
-    child.join(60)
+    child.join(SOON)
     assert child.exitcode == 1
     said = f"elastic, rank 0: lost another rank before the first step: {why}\n"
     assert (tmp_path / "said").read_text() == said + more

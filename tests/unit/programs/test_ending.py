@@ -9,6 +9,7 @@ import pytest
 
 from rankbook.programs import ending
 from rankbook.programs.options import ranks
+from tests.waiting import SOON
 
 GONE = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:4711. This is"
 
@@ -32,7 +33,7 @@ def ended(error: Exception, folder: Path, *kinds: type[Exception]) -> tuple[int 
 
     child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
-    child.join(60)
+    child.join(SOON)
     return child.exitcode, (folder / "said").read_text("utf-8")
 
 

@@ -201,7 +201,7 @@ def test_after_a_fork_writing_copies_pages():
 
     faults()
     usual = faults()
-    sleeper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    sleeper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
     sleeper.start()
     try:
         assert faults() > usual

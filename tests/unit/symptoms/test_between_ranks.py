@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from rankbook.symptoms import find
+from tests.waiting import SOON
 
 PROGRAM = """
 import os, sys
@@ -17,7 +18,7 @@ case, rank, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
 store = dist.FileStore(f"{folder}/{case}", 2)
 dist.init_process_group(
-    "gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=60)
+    "gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=900)
 )
 if case == "sizes":
     dist.all_reduce(torch.ones(4 + rank))
@@ -42,7 +43,7 @@ def test_what_each_rank_prints_finds_its_entry(case, tmp_path):
         for rank in (0, 1)
     ]
     try:
-        said = [process.communicate(timeout=900)[1].decode() for process in both]
+        said = [process.communicate(timeout=SOON)[1].decode() for process in both]
     finally:
         for process in both:
             process.kill()

@@ -11,7 +11,7 @@ import pickle, time
 from datetime import datetime, timedelta, timezone
 now, began = datetime.now(timezone.utc), time.monotonic()
 assert pickle.loads(pickle.dumps(now)) == now and isinstance(now, datetime)
-assert abs(now.timestamp() - time.time()) < 10
+assert abs(now.timestamp() - time.time()) < 1000
 assert abs((now - timedelta(seconds=5) - now).total_seconds()) == 5
 print(time.time())
 """
