@@ -19,7 +19,7 @@ ifneq ($(wildcard ../shared/data),)
 export RANKBOOK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help book profile-book check tidy test soak serve lab legacy clean test-gpu gpu-records contact-sheet
+.PHONY: help book profile-book check test-change tidy test soak serve lab legacy clean test-gpu gpu-records contact-sheet
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,10 @@ profile-book: $(READY) ## build all from nothing, and record what each chapter t
 CHECKS := lint types languages links units
 check: $(READY) ## lint, types, unit tests, the two languages, links between pages
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(CHECKS:%=check-%)
+
+SINCE ?= HEAD
+test-change: $(READY) ## test what a change since the last commit reaches (SINCE=...; 3 minutes)
+	@$(SUPERVISED) $(BIN)/python tests/changed.py $(SINCE)
 
 tidy: $(READY) ## let the linter mend and format what it can
 	@$(BIN)/ruff check --fix-only --quiet .
