@@ -10,9 +10,3 @@ def test_more_is_against_the_same_turn():
     rows = elastic_step.table(64, seconds)
     assert [row["way"] for row in rows] == list(elastic_step.WAYS)
     assert rows[-1]["more"] == pytest.approx([50, 50, 50]) and rows[1]["median"] == 2000
-
-
-def test_too_few_turns_are_refused(capsys):
-    with pytest.raises(SystemExit):
-        elastic_step.parse(["--repeats", "2"])
-    assert "use 3 or more" in capsys.readouterr().err

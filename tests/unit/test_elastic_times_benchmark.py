@@ -7,19 +7,6 @@ from benchmarks import elastic_times as times
 from benchmarks.elastic_jobs import FAULTS, Recovery, TorchrunJob, environment
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--only shorter", "--only: there are no settings ['shorter']; use some of ['defaults'"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        times.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
-
-
 def test_a_row_changes_one_setting_and_has_its_control():
     measured = {(fault, row.settings) for row in times.ROWS for fault in row.faults}
     assert {fault for fault, _ in measured} == set(FAULTS)

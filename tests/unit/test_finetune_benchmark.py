@@ -15,19 +15,6 @@ TINY = size(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--keep x --repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--keep x --steps 9", "--steps 9 reads nothing; use 20 or more"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit):
-        finetune.parse(line.split())
-    assert sentence in capsys.readouterr().err
-
-
 def test_rare_words_become_one():
     texts = [[101, 7, 7, 8, 102], [101, 7, 9, 102]]
     splits = {"train": Reviews.of(texts, [0, 1], 200), "test": Reviews.of([[101, 9]], [0], 200)}

@@ -63,7 +63,7 @@ def test_how_a_part_ended_is_kept(code, state, tmp_path):
 
 
 def test_a_part_that_takes_too_long_is_ended_and_goes_on_later():
-    part = Part("ladder", "about", "timeit", ("-n1", "-r1", "import time; time.sleep(60)"), 0.02)
+    part = Part("ladder", "about", "timeit", ("-n1", "-r1", "import time; time.sleep(60)"), 0.005)
     assert program.run(part)["state"] == "more to do"
 
 
@@ -115,7 +115,7 @@ def test_equality_skips_what_the_device_lacks_and_catches_what_is_wrong(results)
         with pytest.raises(LookupError, match=lacking):
             equality.compare(recipe("tf32"), None, None, CPU)
     reviews = synthetic(240, SMALL)
-    row = equality.compare(recipe("sdpa"), trained(SMALL, reviews), reviews, CPU)
+    row = equality.compare(recipe("sdpa"), trained(SMALL, reviews, steps=20), reviews, CPU)
     assert float(row["off"]) <= float(row["allowed"]) and "off by" in row["caught"]
 
 

@@ -2,24 +2,10 @@
 
 from unittest import mock
 
-import pytest
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 
 from benchmarks import join
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--ranks 1", "--ranks 1 has nobody to wait for; use 2 or more"),
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        join.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
 
 
 def test_what_a_way_adds_is_beside_its_neighbour_in_time():

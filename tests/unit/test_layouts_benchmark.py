@@ -11,21 +11,6 @@ from rankbook.cost_model.layouts import StepCosts
 from rankbook.mesh import Layout
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--repeats 4 --rounds 5", "--rounds 5 must be 1 to --repeats, 4"),
-        ("--rounds 0", "--rounds 0 must be 1 to --repeats, 12"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        layouts.main(line.split())
-    assert end.value.code == 2
-    assert sentence in capsys.readouterr().err
-
-
 def test_layouts_have_as_many_ranks_as_they_say():
     for ranks, found in layouts.LAYOUTS.items():
         assert {Layout.parse(*layout).ranks for layout in found} == {ranks}

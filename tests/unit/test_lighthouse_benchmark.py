@@ -1,26 +1,9 @@
 """The benchmark of Lighthouse: its command line, and what it takes from a report."""
 
-import pytest
-
 from benchmarks import lighthouse
 
 TIMES = {"first-contentful-paint": 1234.5, "largest-contentful-paint": 2001}
 OTHERS = {"total-blocking-time": 7.6, "cumulative-layout-shift": 0.01239, "total-byte-weight": 2e5}
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--lighthouse /absent", "no Lighthouse here: npm install"),
-        ("--lighthouse true --site /absent", "no book in /absent: make book"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        lighthouse.parse(line.split())
-    assert end.value.code == 2
-    assert sentence in capsys.readouterr().err
 
 
 def test_the_figures_of_a_report():

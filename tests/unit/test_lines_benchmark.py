@@ -9,22 +9,6 @@ from benchmarks import lines, record
 from rankbook.data import Reader
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--ranks 0", "--megabytes, --ranks and --workers have to be more than 0"),
-        ("--megabytes 1e12", "use --folder or fewer --megabytes"),
-        ("--folder /absent", "--folder: there is no folder /absent"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        lines.parse(line.split())
-    assert end.value.code == 2
-    assert sentence in capsys.readouterr().err
-
-
 def test_both_ways_read_the_file(tmp_path):
     path = tmp_path / "lines.txt"
     made = lines.make(path, 0.3)

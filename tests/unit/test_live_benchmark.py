@@ -1,29 +1,7 @@
 """The benchmark of live ranks: its command line, its ratios, and what it calls a leak."""
 
-import pytest
-
 from benchmarks import live
 from benchmarks.rival_systems import ipyparallel, ranks
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("cells --repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("stops", "invalid choice: 'stops'"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        live.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
-
-
-def test_what_is_measured_where_nothing_is_said():
-    assert [vars(live.parse([what]))["repeats"] for what in ("cells", "starts", "leaks")] == [
-        100, 10, 200,
-    ]  # fmt: skip
-    assert live.parse(["starts"]).ranks == 4 and live.parse(["leaks"]).ranks == 2
 
 
 def test_systems_of_other_sizes():

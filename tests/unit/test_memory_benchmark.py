@@ -12,11 +12,3 @@ def test_set_ups_differ_in_one_thing_and_share_the_batch(ranks):
     for how in found.values():
         assert how.ranks == ranks
         assert how.sequences * how.microbatches * how.dp == memory.ROWS
-
-
-def test_bad_options_are_one_sentence(capsys):
-    for options in (["--ranks", "5"], ["--repeats", "2"]):
-        with pytest.raises(SystemExit):
-            memory.main(options)
-    said = capsys.readouterr().err
-    assert "the model has heads for 1 to 4" in said and "no median and spread" in said

@@ -5,16 +5,6 @@ import pytest
 from benchmarks import one_controller
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [("faults --repeats 2", "--repeats 2 gives no median"), ("prices", "invalid choice: 'prices'")],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        one_controller.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
-
-
 def test_it_says_in_one_sentence_that_monarch_cannot_be_had(monkeypatch):
     def refuse(*_):
         raise RuntimeError("no matching distribution")

@@ -3,35 +3,11 @@
 What the GPU part measures needs a GPU; that its steps are timed as said does not.
 """
 
-import pytest
 import torch
 
-from benchmarks import pipelines, pipelines_gpu
+from benchmarks import pipelines_gpu
 from rankbook.models import TransformerConfig, TransformerLM, preset
 from rankbook.speed import Machine
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--peak 989", "--peak is that of a GPU; use it with --gpu"),
-        ("--gpu", "--gpu: torch sees no GPU here"),
-        ("--gpu --repeats x", "invalid int value: 'x'"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit) as end:
-        pipelines.parse(line.split())
-    assert end.value.code == 2
-    assert sentence in capsys.readouterr().err
-
-
-def test_options(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    options = pipelines.parse(["--gpu", "--repeats", "5", "--peak", "312"])
-    assert (options.gpu, options.repeats, options.peak) == (True, 5, 312.0)
 
 
 def test_operations_count_every_weight():

@@ -69,13 +69,6 @@ def test_plans_take_all_ranks_and_the_same_batch():
             assert setup.dp * setup.microbatches * setup.sequences == plans.ROWS
 
 
-def test_wrong_options_are_one_sentence(capsys):
-    with pytest.raises(SystemExit) as end:
-        plans.main(["--repeats", "2"])
-    assert end.value.code == 2
-    assert "use 3 or more" in capsys.readouterr().err
-
-
 def test_without_slow_cables_one_sentence_says_why(monkeypatch, capsys):
     monkeypatch.setattr(plans, "why_not_slow", lambda: "network namespaces need root")
     with pytest.raises(SystemExit) as end:

@@ -15,21 +15,6 @@ CAUSE = "ValueError: rank one is unhappy"
 RAISED = BY_NAME["ValueError"]
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--limit 10", "--limit has to be above gloo's time-out of 10 s"),
-        ("--lanes 0", "--lanes 1 or more"),
-        ("--systems ray", "invalid choice: 'ray'"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        rivals.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
-
-
 def test_there_are_twelve_faults_and_each_has_a_name():
     assert len(BY_NAME) == len(FAULTS) == 12
     assert len({system.name for system in SYSTEMS}) == len(SYSTEMS) == 7

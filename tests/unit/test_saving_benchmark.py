@@ -21,10 +21,3 @@ def test_ways_that_were_not_measured_have_no_row():
         {"MB": 0.2, "way": "ours", "measured": "stands still", "repeats": 3, "median": 1000.0,
          "p10": 1000.0, "p90": 1000.0}
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("words", [["--repeats", "2"], ["--widths", "0"]])
-def test_what_cannot_be_meant_is_refused(words, capsys):
-    with pytest.raises(SystemExit):
-        saving.parse(words)
-    assert "use" in capsys.readouterr().err

@@ -10,35 +10,6 @@ from benchmarks import scaling, scaling_reading
 from benchmarks.record import RESULTS
 
 
-@pytest.mark.parametrize("program", [scaling, scaling_reading])
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--ranks 1", "--ranks 1: it has to be 2, 4, 8 or another power of two"),
-        ("--ranks 6", "--ranks 6: it has to be 2, 4, 8 or another power of two"),
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-    ],
-)
-def test_wrong_options_are_one_sentence(program, line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        program.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("program", "line", "sentence"),
-    [
-        (scaling, "--steps 0", "--steps 0 times nothing; use 1 or more"),
-        (scaling_reading, "--lines 100", "it has to be a multiple of 64, and 256 or more"),
-        (scaling_reading, "--lines 192", "it has to be a multiple of 64, and 256 or more"),
-    ],
-)
-def test_so_are_those_of_one_program(program, line, sentence, capsys):
-    with pytest.raises(SystemExit):
-        program.parse(line.split())
-    assert sentence in capsys.readouterr().err
-
-
 @pytest.fixture
 def alone(tmp_path):
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)

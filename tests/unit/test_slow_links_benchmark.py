@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from benchmarks import slow_links
 from benchmarks.slow_links import CABLES, DELAY, FILE, RATE, WAYS, foretell
 
 RECORD = json.loads(FILE.read_text("utf-8"))
@@ -13,13 +12,6 @@ ROWS = {(row["way"], row["seed"]): row for row in RECORD["rows"]}
 
 def last(way: str, what: str, seed: int = 0) -> float:
     return ROWS[way, seed][what][-1]
-
-
-@pytest.mark.parametrize("line", ["--repeats 2", "--steps 99"])
-def test_wrong_options_are_one_sentence(line, capsys):
-    with pytest.raises(SystemExit):
-        slow_links.main(line.split())
-    assert "use 3 or more --repeats, and --steps 100 or more" in capsys.readouterr().err
 
 
 def test_a_step_is_what_is_computed_and_a_ring_of_two():

@@ -5,8 +5,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from benchmarks import record, soak
 from rankbook.testbed.faults import Fault, FaultRun, InjectedFault
 
@@ -25,20 +23,6 @@ def run(seed: int, start: float, *seconds: float | None, problems: tuple = ()) -
         start=start,
         seconds=10.0,
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--seeds 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--cold-every 0", "--cold-every 0: use 1 or more"),
-        ("--drivers 0", "--drivers 0: use 1 or more"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        soak.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
 
 
 def rows(warm: list[FaultRun], cold: list[FaultRun]) -> list[dict]:

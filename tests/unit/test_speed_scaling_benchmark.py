@@ -2,7 +2,6 @@
 
 import argparse
 
-import pytest
 import torch
 import torch.distributed as dist
 
@@ -10,20 +9,6 @@ from benchmarks import speed_scaling
 from rankbook.speed import make_batch, size, synthetic
 
 OPTIONS = argparse.Namespace(ranks=2, rows=24, repeats=3)
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--ranks 1", "--ranks 1 has nobody to share with; use 2 or more"),
-        ("--repeats 2", "--repeats 2 gives no median and spread; use 3 or more"),
-        ("--ranks 5", "--rows 24 cannot be shared by 5 ranks equally"),
-    ],
-)
-def test_wrong_options_are_one_sentence(line, sentence, capsys):
-    with pytest.raises(SystemExit) as end:
-        speed_scaling.parse(line.split())
-    assert end.value.code == 2 and sentence in capsys.readouterr().err
 
 
 def found(**seconds: float) -> dict:

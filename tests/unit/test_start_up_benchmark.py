@@ -21,12 +21,6 @@ def test_calls_and_names_are_counted():
     assert start_up.count(STRACE.splitlines()) == {"opens": 3, "calls": 5, "names": 4}
 
 
-def test_too_few_repeats_are_one_sentence(capsys):
-    with pytest.raises(SystemExit) as end:
-        start_up.main(["--repeats", "2"])
-    assert end.value.code == 2 and "use 3 or more" in capsys.readouterr().err
-
-
 def test_without_strace_it_says_so(monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SystemExit):

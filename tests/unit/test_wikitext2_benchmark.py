@@ -13,13 +13,15 @@ from rankbook.models import TransformerLM, preset
 from rankbook.programs.pipe_ddp.options import make_plan, read
 from rankbook.training import batchify, steps_of_epoch
 
-WORDS = 60
+WORDS, ROWS, STEPS = 60, 4, 8
 START = {"start": {"parameters": 7, "data": "WikiText-2: the files of a folder"}}
 
 
 @pytest.fixture
-def text():
-    ids = torch.randint(WORDS, (40 * 71,), generator=torch.Generator().manual_seed(0))
+def text(monkeypatch):
+    """So little that both windows of it are learnt by heart."""
+    monkeypatch.setattr("benchmarks.wikitext2_alone.ROWS", ROWS)
+    ids = torch.randint(WORDS, (ROWS * 71,), generator=torch.Generator().manual_seed(0))
     return SimpleNamespace(vocab=range(WORDS), train=ids, valid=ids, source="made up")
 
 
@@ -69,9 +71,9 @@ def test_the_reference_is_of_the_same_size():
 
 @pytest.mark.parametrize("name", ["reference", "unigram start"])
 def test_a_training_alone_learns_and_is_noted(name, text, tmp_path):
-    train_alone(name, 12, 6, None, tmp_path / "log", text)
+    train_alone(name, STEPS, STEPS // 2, None, tmp_path / "log", text)
     found = wikitext2.read(tmp_path / "log")
-    assert [r["step"] for r in found if "valid_loss" in r] == [6, 12]
+    assert [r["step"] for r in found if "valid_loss" in r] == [STEPS // 2, STEPS]
     losses = [r["valid_loss"] for r in found if "valid_loss" in r]
     assert losses[1] < losses[0] < math.log(WORDS) + 1
 

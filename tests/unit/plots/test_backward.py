@@ -18,8 +18,3 @@ def test_titles_have_the_hidden_share_and_bars_are_numbered():
     assert first.get_title(loc="left") == "early: 50% hidden"
     assert second.get_title(loc="left") == "late: 0% hidden"
     assert [text.get_text() for text in first.texts] == ["0", "1"]
-
-
-def test_nothing_to_draw():
-    with pytest.raises(ValueError, match="backward_traces: there is nothing to draw"):
-        backward_traces({})

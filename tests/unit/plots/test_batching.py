@@ -25,12 +25,8 @@ def test_padding_is_drawn_to_scale():
     padded, packed = figure.axes
     assert [bar.get_width() for bar in bars(padded)] == [4, 4, 3, 1, 4, 4, 4, 2]
     # 3 + 1 fill a line of four; 4 fill one, 2 stand on the next
-    assert [(bar.get_x(), bar.get_width()) for bar in bars(packed)] == [
-        (0, 3),
-        (3, 1),
-        (0, 4),
-        (0, 2),
-    ]
+    drawn = [(bar.get_x(), bar.get_width()) for bar in bars(packed)]
+    assert drawn == [(0, 3), (3, 1), (0, 4), (0, 2)]
     assert padded.get_title("left") == "all\n38% padding"
     assert packed.get_title("left") == "packed\n0% padding"
 
@@ -44,20 +40,11 @@ def test_padding_draws_the_batches_of_the_book():
 
 
 def test_a_text_that_does_not_end_with_its_line():
-    (axes,) = plots.padding(
-        {
-            "packed": [([5, 4], 0)],
-        }
-    ).axes
+    (axes,) = plots.padding({"packed": [([5, 4], 0)]}).axes
     assert [(bar.get_x(), bar.get_width()) for bar in bars(axes)] == [(0, 5), (0, 4)]
     (axes,) = plots.padding({"packed": [([3, 4, 5], 0)]}).axes
-    assert [(b.get_x(), b.get_width()) for b in bars(axes)] == [
-        (0, 3),
-        (3, 2),
-        (0, 2),
-        (2, 3),
-        (0, 2),
-    ]
+    drawn = [(bar.get_x(), bar.get_width()) for bar in bars(axes)]
+    assert drawn == [(0, 3), (3, 2), (0, 2), (2, 3), (0, 2)]
 
 
 SECONDS = {
@@ -88,14 +75,11 @@ def test_what_is_recovered_of_the_padding():
     ("draw", "sentence"),
     [
         (lambda: plots.padding({"all": []}), "there is no batch to draw"),
-        (lambda: plots.padding_recovered({}, {}), "there is no way of batching"),
         (lambda: recovered(SECONDS, dict.fromkeys(SECONDS, 1.0)), "'longest of all' pads nothing"),
         (lambda: plots.break_even({"eager": (0, 1)}), "one line crosses nothing"),
-        (lambda: plots.rank_memory([]), "no rows"),
-        (lambda: plots.scaling({}), "there is nothing to draw"),
         (lambda: plots.scaling({"ddp": {1: 1}}), "ddp has 1 point; a line needs two"),
     ],
 )
-def test_nothing_to_draw_is_one_sentence(draw, sentence):
+def test_what_cannot_be_compared_is_one_sentence(draw, sentence):
     with pytest.raises(ValueError, match=sentence):
         draw()

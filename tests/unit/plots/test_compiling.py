@@ -16,8 +16,3 @@ def test_a_panel_a_way_says_how_many_graphs():
     assert heights == [100, 1]
     made, none = (bar.get_facecolor() for bar in figure.axes[1].patches)
     assert made != none
-
-
-def test_without_calls_it_says_so():
-    with pytest.raises(ValueError, match="compiling_calls: no calls"):
-        plots.compiling_calls({})

@@ -13,7 +13,6 @@ from rankbook.plots.cost_model import (
     start_at_scale,
     start_up_measured,
 )
-from tests.unit.plots.drawn import texts_outside
 
 
 def named(axes) -> list[str]:
@@ -28,16 +27,13 @@ def test_starting_and_what_never_ends():
     }
     figure = start_at_scale(importing, "assumed: latency 10 µs, bucket 2 MB")
     (axes,) = figure.axes
-    assert "computed" in figure.get_suptitle() and "seconds" in axes.get_title("left")
     assert figure.get_supxlabel() == "assumed: latency 10 µs\nbucket 2 MB"
-    assert axes.get_xlabel() == "nodes"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["8", "64", "512"]
     whole, ends, never = axes.lines
     assert list(whole.get_ydata()) == [1, 10, 100]
     assert list(ends.get_xdata()) == [8, 64] and list(never.get_xdata()) == [512]
     assert to_hex(never.get_color()) == to_hex(ends.get_color()) == color(1)
     assert named(axes) == ["one image file", "shared files"]
-    assert texts_outside(figure) == []
 
 
 def test_measured_starts_are_bars_with_what_was_computed_upon_them():
@@ -46,16 +42,12 @@ def test_measured_starts_are_bars_with_what_was_computed_upon_them():
         for nodes, ranks in ((1, 1), (4, 2))
         for way in ("shared", "image")
     ]
-    figure = start_up_measured(rows)
-    (axes,) = figure.axes
+    (axes,) = start_up_measured(rows).axes
     assert [bar.get_width() for bar in axes.patches] == [4.0] * 4
     assert [list(line.get_xdata()) for line in axes.lines] == [[3.0, 3.0]] * 2
     ticks = [tick.get_text() for tick in axes.get_yticklabels()]
     assert ticks == ["1 × 1", "4 × 2"]
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == ["shared", "image", "computed"]
     assert named(axes) == ["4.0"] * 4
-    assert texts_outside(figure) == []
 
 
 def test_agents_that_meet_with_what_was_computed():
@@ -71,7 +63,6 @@ def test_all_reduce_in_milliseconds_with_its_crossing():
     (axes,) = all_reduce_at_scale(links, dict.fromkeys(links, 20)).axes
     ring, _, crossing = axes.lines
     assert list(ring.get_ydata()) == [500, 1000] and set(crossing.get_xdata()) == {20}
-    assert axes.get_title("left") == "3200 Gbit/s a node, assumed, milliseconds"
     assert named(axes) == ["from 20 nodes on the ring mostly waits", "tree", "ring"]
 
 
@@ -81,9 +72,6 @@ def test_shares_start_at_nothing():
     assert left.yaxis.get_major_formatter()(0.3, 0) == "30%"
 
 
-def test_nothing_to_draw_is_one_sentence():
+def test_a_way_without_nodes_is_nothing_to_draw():
     with pytest.raises(ValueError, match="there is nothing to draw"):
         start_at_scale({"at once": {}})
-    for drawing in (start_up_measured, lambda rows: agents_meet(rows, {})):
-        with pytest.raises(ValueError, match="there is nothing to draw; give it rows"):
-            drawing([])

@@ -8,7 +8,6 @@ from matplotlib.colors import to_hex
 from rankbook import plots
 from rankbook.plots.ddp import COMPUTE, _lanes
 from rankbook.plots.theme import COLORS
-from tests.unit.plots.drawn import texts_outside
 
 
 def bucket(index: int, start: float, end: float, *names: str) -> SimpleNamespace:
@@ -46,10 +45,8 @@ def boxes(axes) -> list[tuple]:
 
 
 def test_overlap():
-    figure = plots.overlap({"1 MiB": two_ranks()})
-    (axes,) = figure.axes
+    (axes,) = plots.overlap({"1 MiB": two_ranks()}).axes
     assert axes.get_title("left") == "1 MiB: 75% of all_reduce hidden"
-    assert axes.get_xlabel() == "milliseconds"
     assert axes.get_xlim() == (0, pytest.approx(9 * 1.005))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
     assert boxes(axes) == [
@@ -57,7 +54,6 @@ def test_overlap():
         (COMPUTE, 1, 7), (COLORS[0], 3, 8), (COLORS[1], 7, 9),
     ]  # fmt: skip
     assert [text.get_text() for text in axes.texts] == ["0", "1", "0", "1"]
-    assert texts_outside(figure) == []
 
 
 def test_gradients_have_the_colour_of_their_bucket():
@@ -76,17 +72,14 @@ def test_buckets_on_their_way_at_once_have_lanes_of_their_own():
     assert _lanes([bucket(i, *t) for i, t in enumerate(times)]) == [0, 1, 1, 0, 2]
 
 
-@pytest.mark.parametrize("nothing", [{}, {"1 MiB": []}])
-def test_without_a_pass(nothing):
+def test_without_a_pass():
     with pytest.raises(ValueError, match="no backward pass to draw"):
-        plots.overlap(nothing)
+        plots.overlap({"1 MiB": []})
 
 
 def test_by_step():
     curves = {"one process": [3.0, 2.0, 1.0], "alone": [3.0, 2.5], "right": [3.0, 2.0, 1.0]}
-    figure = plots.by_step(curves, "loss", control="one process")
-    (axes,) = figure.axes
-    assert (axes.get_xlabel(), axes.get_title("left")) == ("optimizer step", "loss")
+    (axes,) = plots.by_step(curves, "loss", control="one process").axes
     assert (axes.get_xlim(), axes.get_yscale()) == ((1, 3), "linear")
     drawn = {line.get_label(): line for line in axes.lines}
     assert {name: list(line.get_ydata()) for name, line in drawn.items()} == curves
@@ -95,8 +88,6 @@ def test_by_step():
     assert [drawn[name].get_color() for name in ("alone", "right")] == list(COLORS[:2])
     assert drawn["one process"].get_zorder() < drawn["right"].get_zorder()
     assert drawn["one process"].get_linewidth() > drawn["right"].get_linewidth()
-    assert {text.get_text() for text in axes.texts} == curves.keys()  # each beside its line
-    assert texts_outside(figure) == []
 
 
 @pytest.mark.given("off")
@@ -104,13 +95,11 @@ def test_by_step_on_a_logarithmic_axis():
     figure = plots.by_step({"float64": [0.0, 1e-16], "alone": [0.1, 0.1]}, "off", logarithmic=True)
     assert figure.axes[0].get_yscale() == "log"
     assert figure.axes[0].yaxis.get_major_formatter()(1e-16, 0) == "10⁻¹⁶"
-    assert texts_outside(figure) == []
 
 
 @pytest.mark.parametrize(
     ("curves", "control", "message"),
     [
-        ({}, None, "nothing to draw"),
         ({"one": []}, None, "nothing to draw"),
         ({"one": [1.0]}, "two", "no run is called 'two'; there is one"),
     ],

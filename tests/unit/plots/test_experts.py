@@ -7,7 +7,6 @@ from matplotlib.patches import PathPatch, Rectangle
 
 from rankbook import plots
 from rankbook.plots.theme import color
-from tests.unit.plots.drawn import texts_outside
 
 RECEIVED = {"text of WikiText-2": [[3, 1], [1, 3]], "all ids zero": [[4, 4], [0, 0]]}
 
@@ -15,7 +14,6 @@ RECEIVED = {"text of WikiText-2": [[3, 1], [1, 3]], "all ids zero": [[4, 4], [0,
 def test_token_routes():
     figure = plots.token_routes(RECEIVED)
     even, all_to_one = figure.axes
-    assert [axes.get_title() for axes in figure.axes] == list(RECEIVED)
     ribbons = [p for p in even.patches if isinstance(p, PathPatch)]
     assert [to_hex(p.get_facecolor()) for p in ribbons] == [color(0)] * 2 + [color(1)] * 2
     heights = [p.get_path().vertices[4, 1] - p.get_path().vertices[3, 1] for p in ribbons]
@@ -24,7 +22,6 @@ def test_token_routes():
     assert len(to_one) == 2  # nothing goes to rank 1
     said = [text.get_text() for text in all_to_one.texts]
     assert said == ["rank 0", "8", "rank 1", "0"]
-    assert texts_outside(figure) == []
 
 
 def test_ribbons_lie_within_the_bars_of_their_ends():
@@ -63,9 +60,6 @@ def test_expert_loads():
     tops = [area.get_paths()[0].vertices[:, 1].max() for area in nothing.collections]
     assert tops == [50, 50, 75, 100]
     assert [line.get_ydata()[0] for line in bias.lines] == [50]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["rank 0", "rank 1"]
-    assert texts_outside(figure) == []
 
 
 def test_ranks_that_do_not_divide_the_experts():

