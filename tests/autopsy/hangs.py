@@ -4,6 +4,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 from rankbook.autopsy import record
+from tests.waiting import SOON, until
 
-LONG = 600  # seconds: what waits so long is ended by the test
+LONG = 4 * SOON  # seconds: what waits so long is ended by the test
 ALL = ("skips", "two_orders", "two_shapes", "subgroup", "subgroup_of_members", "loader", "prints",
        "dies", "sends", "backward")  # fmt: skip
 
@@ -100,10 +102,18 @@ def prints(rank: int) -> None:
 
 def dies(rank: int) -> None:
     dist.all_reduce(torch.ones(3))
-    time.sleep(1)  # for one look at it
     if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+        threading.Thread(target=die_when_seen, daemon=True).start()
+        time.sleep(LONG)
     dist.all_reduce(torch.ones(4))
+
+
+def die_when_seen() -> None:
+    """In a thread: when the recorder has written down that the main one sleeps in `dies`."""
+    path = record()
+    assert path
+    until(lambda: path.exists() and '"time.sleep(LONG)"' in path.read_text())
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sends(rank: int) -> None:

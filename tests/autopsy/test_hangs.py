@@ -3,7 +3,6 @@
 import inspect
 import json
 import multiprocessing
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import pytest
 from rankbook.__main__ import main
 from rankbook.autopsy import Finding, Job, judge, read
 from tests.autopsy import hangs
+from tests.waiting import until
 
-DEADLINE = 900  # seconds; a hang is seen after a few
 SIZE = 3
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["torch.distributed", "torch.utils.data", "tests.autopsy.hangs"])
@@ -42,17 +41,19 @@ def found(
 
     alone: and no other; on the way to where they hang, ranks may be late for other calls.
     """
-    end, findings = time.monotonic() + DEADLINE, []
-    while time.monotonic() < end:
+    findings: list[Finding] = []
+
+    def as_it_should() -> tuple[Job, list[Finding]] | None:
         try:
-            findings = judge(job := read(records))
-            here = any(each.kind == kind and text in each.text for each in findings)
-            if here and not (alone and len(findings) > 1):
-                return job, findings
-        except ValueError:
-            pass  # no record so far
-        time.sleep(0.1)
-    raise AssertionError(f"no {kind} in {findings}")
+            findings[:] = judge(job := read(records))
+        except ValueError:  # no record so far
+            return None
+        here = any(each.kind == kind and text in each.text for each in findings)
+        return (job, [*findings]) if here and not (alone and len(findings) > 1) else None
+
+    seen = until(as_it_should, lambda: f"no {kind} in {findings}")
+    assert seen
+    return seen
 
 
 def line(function: object, text: str) -> str:

@@ -3,16 +3,15 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from rankbook.autopsy import Finding, judge, read
+from rankbook.autopsy import Finding, Job, judge, read
 from rankbook.testbed.hosts import Host, two_hosts, why_not
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE = 900  # seconds
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -31,28 +30,31 @@ def start(host: Host, first: Host, node: int, records: Path) -> subprocess.Popen
     return subprocess.Popen(host.command(*program), env=environment, cwd=ROOT)
 
 
-def until(records: Path, happened) -> list[Finding]:
-    """The findings, once `happened` of the job and them."""
-    end, findings = time.monotonic() + DEADLINE, []
-    while time.monotonic() < end:
-        try:
-            findings = judge(job := read(records))
-            if happened(job, findings):
-                return findings
-        except ValueError:
-            pass  # no record so far
-        time.sleep(0.1)
-    raise AssertionError(findings)
+def found(records: Path) -> tuple[Job | None, list[Finding]]:
+    """What the ranks have recorded so far, and the findings."""
+    try:
+        return (job := read(records)), judge(job)
+    except ValueError:  # no record so far
+        return None, []
+
+
+def both_run(job: Job | None) -> bool:
+    return bool(job) and len(job.ranks) == 2 and all(len(r.entries) > 3 for r in job.ranks.values())
+
+
+def of_network(records: Path) -> list[Finding]:
+    """The findings, as soon as one is of the network."""
+    _, findings = found(records)
+    return findings if any(each.kind == "network" for each in findings) else []
 
 
 def test_a_node_that_is_cut_off(tmp_path):
     with two_hosts() as hosts:
         ranks = [start(host, hosts[0], node, tmp_path) for node, host in enumerate(hosts)]
         try:
-            until(tmp_path, lambda job, _: len(job.ranks) == 2
-                  and all(len(rank.entries) > 3 for rank in job.ranks.values()))  # fmt: skip
+            until(lambda: both_run(found(tmp_path)[0]))
             hosts[1].cut()
-            [finding] = until(tmp_path, lambda _, found: any(f.kind == "network" for f in found))
+            [finding] = until(lambda: of_network(tmp_path), lambda: found(tmp_path))
         finally:
             for rank in ranks:
                 rank.kill()

@@ -4,15 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from rankbook.autopsy import Rank, read
+from tests.waiting import SOON, until
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE = 900  # seconds
 
 
 def start(records: Path, *words: str, **more: str) -> subprocess.Popen:
@@ -29,15 +28,8 @@ def start(records: Path, *words: str, **more: str) -> subprocess.Popen:
 
 def left(records: Path, *words: str) -> Rank:
     """What is known of a program once it has ended."""
-    start(records, *words).communicate(timeout=DEADLINE)
+    start(records, *words).communicate(timeout=SOON)
     return read(records).ranks[0]
-
-
-def until_recorded(records: Path) -> None:
-    end = time.monotonic() + DEADLINE
-    while not list(records.glob("*.json")):
-        assert time.monotonic() < end, "nothing is recorded"
-        time.sleep(0.05)
 
 
 def test_a_program_that_ends_well(tmp_path):
@@ -71,9 +63,9 @@ WAITS = "import rankbook, threading\nprint('x', flush=True)\nthreading.Event().w
 )  # fmt: skip
 def test_a_program_that_a_signal_ends(tmp_path, signum, ended, error):
     program = start(tmp_path, "-c", WAITS)
-    until_recorded(tmp_path)
+    until(lambda: list(tmp_path.glob("*.json")), goes_on=lambda: program.poll() is None)
     program.send_signal(signum)
-    program.communicate(timeout=DEADLINE)
+    program.communicate(timeout=SOON)
     assert program.returncode == -signum
     rank = read(tmp_path).ranks[0]
     assert (rank.ended, rank.error) == (ended, error)
@@ -81,13 +73,13 @@ def test_a_program_that_a_signal_ends(tmp_path, signum, ended, error):
 
 def test_what_is_no_rank_leaves_nothing(tmp_path):
     program = start(tmp_path / "records", "-c", "import rankbook", RANK="")
-    assert program.communicate(timeout=DEADLINE)[1] == ""
+    assert program.communicate(timeout=SOON)[1] == ""
     assert not (tmp_path / "records").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_said_and_the_program_runs(tmp_path):
     (tmp_path / "file").write_text("")
     program = start(tmp_path / "file" / "records", "-c", "import rankbook")
-    said = program.communicate(timeout=DEADLINE)[1]
+    said = program.communicate(timeout=SOON)[1]
     assert program.returncode == 0
     assert said == f"rankbook: {tmp_path}/file/records: Not a directory; nothing is recorded\n"

@@ -1,7 +1,6 @@
 """What ranks agree on, and how one rank's trouble becomes that of all; for test_agreement.py."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,8 @@ import torch
 import torch.distributed as dist
 
 from rankbook.core.agreement import agree, broadcast_from_rank0, gather, rank0_first
+from tests.distributed.blocked import blocked
+from tests.waiting import until
 
 
 class TwoWordsError(Exception):
@@ -80,10 +81,11 @@ def agreements() -> dict[str, str]:
 def one_after_the_other(folder: str) -> dict:
     """Rank 0 comes first; then the others, at once; the error of one is that of all."""
     rank, path = dist.get_rank(), Path(folder) / "made"
+    others = [pid for pid in gather(os.getpid()) if pid != os.getpid()]
 
     def make() -> str:
         if rank == 0:
-            time.sleep(0.3)
+            until(lambda: all(map(blocked, others)))  # they wait, or have looked and failed
             path.write_text("by rank 0")
         return path.read_text()  # FileNotFoundError where rank 0 is not waited for
 

@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-DEADLINE = 900.0  # seconds: no bound on the time of what works, on however slow a machine
+from tests.waiting import SOON
+
 MODULES = [
     "torch.distributed.pipelining",
     "torch.distributed.tensor",
@@ -24,16 +25,16 @@ def run_ranks(work: Callable, folder: Path, world_size: int, *args) -> list:
     """Call `work(*args)` in a gloo group on each rank; return what each gave, by rank.
 
     Raises what a rank raised, as torch.multiprocessing reports it. What is not done after
-    `DEADLINE` hangs: the ranks are killed, and TimeoutError is raised.
+    `SOON` hangs: the ranks are killed, and TimeoutError is raised.
     """
     mp.set_forkserver_preload(MODULES)  # imported once, not once per rank
     spec = (work, str(folder), world_size, args)
     ranks = mp.start_processes(_on_rank, spec, world_size, join=False, start_method="forkserver")
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + SOON
     try:
         while not ranks.join(timeout=max(0.1, end - time.monotonic())):
             if time.monotonic() >= end:
-                raise TimeoutError(f"{world_size} ranks were not done in {DEADLINE:.0f} s")
+                raise TimeoutError(f"{world_size} ranks were not done in {SOON:.0f} s")
     finally:
         for process in ranks.processes:
             if process.is_alive():
@@ -50,7 +51,7 @@ def _on_rank(rank: int, work: Callable, folder: str, world_size: int, args: tupl
         init_method=f"file://{folder}/store",
         rank=rank,
         world_size=world_size,
-        timeout=datetime.timedelta(seconds=DEADLINE / 2),
+        timeout=datetime.timedelta(seconds=SOON / 2),
     )
     torch.save(work(*args), f"{folder}/{rank}.pt")
     dist.barrier()  # a group that is left while others still connect breaks theirs

@@ -15,6 +15,7 @@ from rankbook.checkpoint import PipelineCheckpoints, capture_stages
 from rankbook.mesh import Layout, build, train_step
 from rankbook.mesh.building import Part
 from rankbook.models import TransformerConfig
+from tests.waiting import SOON
 
 # 30 words do not divide by 4 replicas, nor 3 layers by 2 stages
 CONFIG = TransformerConfig(30, d_model=16, d_hidden=32, heads=2, layers=3, max_length=8)
@@ -28,7 +29,6 @@ LAYOUTS = [
     ("pp=2,dp=2,tp=2", "fsdp"),
 ]
 STEPS = 2
-DEADLINE = timedelta(seconds=900)
 Tensors = dict[str, torch.Tensor]
 
 
@@ -62,7 +62,7 @@ def work(folder: str, worlds: list[int], todo: str) -> dict[str, int]:
 def _join(store: Path, rank: int, world_size: int) -> None:
     where = {"init_method": f"file://{store}", "rank": rank, "world_size": world_size}
     # worlds with less to do wait here for the others: as long as the launch may take
-    dist.init_process_group("gloo", timeout=DEADLINE, **where)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=SOON), **where)
 
 
 def _make(layout: Layout, seed: int) -> tuple[Part, torch.optim.Optimizer]:

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from rankbook.checkpoint import ShardedCheckpoints, capture
 from rankbook.programs.retrofit import ddp_after, fsdp2_after
 from tests.distributed.elastic_state_ranks import make, train
+from tests.waiting import SOON
 
 
 def busy_disk() -> tuple[threading.Event, threading.Event]:
@@ -21,7 +22,7 @@ def busy_disk() -> tuple[threading.Event, threading.Event]:
     def waits(file: int) -> None:
         if threading.get_ident() != me:
             reached.set()
-            free.wait(60)
+            free.wait(SOON)
         fsync(file)
 
     os.fsync = waits
@@ -45,14 +46,14 @@ def killed(folder: str) -> None:
     waiting = threading.Thread(target=checkpoints.wait, daemon=True)
     waiting.start()
     if dist.get_rank() == 0:
-        assert reached.wait(60)
+        assert reached.wait(SOON)
     for step in (21, 22, 23):  # while the writer is at the disk
         train(model, optimizer, step, average=False)
     assert saved(checkpoints) == 10 and waiting.is_alive()
     dist.barrier()
     if dist.get_rank() == 0:
         free.set()
-    waiting.join(60)
+    waiting.join(SOON)
     assert not waiting.is_alive() and saved(checkpoints) == 20
     dist.barrier()
     busy_disk()

@@ -6,17 +6,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from rankbook.doctor.round_trip import our_rank, round_trip
+from tests.waiting import SOON, until
 
 pytestmark = pytest.mark.long
 
-DOCTOR = [sys.executable, "-m", "rankbook", "doctor", "--json"]
+DOCTOR = [sys.executable, "-m", "rankbook", "doctor", "--json", "--seconds", f"{SOON:.0f}"]
 
 
 def left_over() -> list[str]:
@@ -35,7 +35,7 @@ def nothing_left(tmp_path, monkeypatch):
 
 
 def test_a_machine_as_it_is(tmp_path):
-    told = subprocess.run(DOCTOR, capture_output=True, text=True, cwd=tmp_path, timeout=900)
+    told = subprocess.run(DOCTOR, capture_output=True, text=True, cwd=tmp_path, timeout=SOON)
     document = json.loads(told.stdout)
     found = {(f["check"], f["name"]): f for f in document["findings"]}
     assert told.returncode == int(document["counts"]["problem"] > 0)
@@ -61,12 +61,14 @@ def test_a_machine_on_which_everything_is_wrong(tmp_path):
     """In namespaces of its own: tiny shared memory, a full disk, a name that is the loopback."""
     isolated = ["unshare", "--mount", "--net", "--uts"]
     try:
-        subprocess.run([*isolated, "true"], capture_output=True, text=True, check=True, timeout=20)
+        subprocess.run(
+            [*isolated, "true"], capture_output=True, text=True, check=True, timeout=SOON
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"this process may make no namespaces: {getattr(error, 'stderr', error)}")
     script = STAGE.format(tmp_path, shlex.join(DOCTOR))
     told = subprocess.run(
-        [*isolated, "bash", "-c", script], capture_output=True, text=True, timeout=900
+        [*isolated, "bash", "-c", script], capture_output=True, text=True, timeout=SOON
     )
     assert told.returncode == 1, told.stderr
     found = {(f["check"], f["name"]): f for f in json.loads(told.stdout)["findings"]}
@@ -89,9 +91,8 @@ def test_a_rank_that_cannot_start():
             return ["sh", "-c", "echo no such device >&2; exit 3"]
         return our_rank(backend, rank, *rest)
 
-    begin = time.monotonic()
-    finding = round_trip("gloo", 2, 600, {}, command)
-    assert time.monotonic() - begin < 300  # nobody waits for it until the deadline
+    # nobody waits for it until the deadline: this test would be ended before
+    finding = round_trip("gloo", 2, 10 * SOON, {}, command)
     assert finding.level == "problem"
     assert "rank 1 of 2 ended before it had loaded torch with status 3 (no such device)" in (
         finding.says
@@ -101,24 +102,41 @@ def test_a_rank_that_cannot_start():
 def test_a_rank_that_hangs():
     """It is started, and never comes; the one that comes is not blamed."""
 
-    def command(backend, rank, *rest):
-        return ["sleep", "600"] if rank == 0 else our_rank(backend, rank, *rest)
+    def command(backend, rank, ranks, folder, seconds):
+        if rank == 0:  # it would wait for longer than the doctor does
+            return our_rank(backend, rank, ranks, folder, SOON)
+        # the doctor's clock starts when all are started: here rank 0 has loaded torch before
+        until(lambda: "started" in (folder / "0.out").read_text())
+        return ["sleep", "9999"]
 
-    finding = round_trip("gloo", 2, 4, {}, command)
+    finding = round_trip("gloo", 2, 2, {}, command)
     assert finding.level == "problem"
-    assert "rank 0 of 2 had not even loaded torch after 4 s" in finding.says
+    assert "rank 1 of 2 had not even loaded torch after 2 s" in finding.says
+    assert [rank["stage"] for rank in finding.value] == ["started", ""]
+
+
+NEVER_DONE = f"""
+from rankbook.doctor.round_trip import our_rank, round_trip
+
+def of_four(backend, rank, ranks, *rest):
+    return our_rank(backend, rank, 4, *rest)  # the fourth never comes
+
+round_trip("gloo", 3, {SOON}, {{}}, of_four)
+"""
+
+
+def all_of(found: list, count: int) -> list:
+    """What is found, once it is so many."""
+    return found if len(found) == count else []
 
 
 def test_a_doctor_that_is_killed_takes_its_ranks_along(tmp_path):
     """However far they have come: a rank whose parent is gone ends itself, or is ended."""
-    script = "from rankbook.doctor.round_trip import round_trip; round_trip('gloo', 3, 60, {})"
-    doctor = psutil.Popen([sys.executable, "-c", script])
-    end = time.monotonic() + 60
-    while len(ranks := doctor.children()) < 3 and time.monotonic() < end:
-        time.sleep(0.01)
+    doctor = psutil.Popen([sys.executable, "-c", NEVER_DONE])
+    ranks = until(lambda: all_of(doctor.children(), 3), goes_on=doctor.is_running)
     doctor.send_signal(signal.SIGKILL)
     doctor.wait()
-    _, alive = psutil.wait_procs(ranks, timeout=900)
-    assert len(ranks) == 3 and not alive
+    _, alive = psutil.wait_procs(ranks, timeout=SOON)
+    assert not alive
     for folder in left_over():  # killed, it could not tidy up
         subprocess.run(["rm", "-r", tmp_path / folder], check=True)

@@ -2,25 +2,30 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rankbook.checkpoint import Checkpoints
+from rankbook.core.ports import ReservedPort
 from rankbook.elastic import audit, losses, read_events
+from tests.distributed.blocked import blocked
 from tests.distributed.elastic_ranks import train
 from tests.distributed.launch import run_ranks
+from tests.waiting import SOON, until
 
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ["--samples", "18", "--global-batch", "5", "--dropout", "0.2", "--keep", "99"]
-SOON = 900.0  # seconds, for what takes five on a free machine
+STEPS = 4  # of an epoch
+# An agent beats every second or two: only one that is gone, not one on a busy machine, is so late
+# that it is struck off.
+BEATS = "keep_alive_interval=1,keep_alive_max_attempt=15"
 
 
 class Job:
@@ -51,14 +56,15 @@ class Job:
         return agent
 
     def until(self, holds: Callable[[dict], bool]) -> dict:
-        """Wait for an event; fail with what was said if it does not come."""
-        end = time.monotonic() + SOON
-        while time.monotonic() < end:
-            for event in read_events(self.events) if self.events.exists() else []:
-                if holds(event):
-                    return event
-            time.sleep(0.05)
-        raise AssertionError(f"it did not happen in {SOON:.0f} s: {self.said()}")
+        """The first such event, as soon as it is there; while an agent runs."""
+
+        def first() -> dict | None:
+            events = read_events(self.events) if self.events.exists() else []
+            return next(filter(holds, events), None)
+
+        found = until(first, self.said, lambda: any(agent.poll() is None for agent in self.agents))
+        assert found is not None
+        return found
 
     def said(self) -> str:
         return "\n".join(f"{log.name}:\n{log.read_text()}" for log in self.folder.glob("*.log"))
@@ -111,18 +117,16 @@ def ended(pid: int) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process's state is read from /proc")
 def test_workers_and_an_agent_that_are_killed_leave_no_trace(job, tmp_path):
-    # ended long before its end: there is time to, also where this test has to wait for its turn
-    ours = job("--epochs", "30", "--save-every", "4", "--pace", "0.15")
+    # it never comes to its end, also where this test has to wait for its turn
+    ours = job("--epochs", "3000", "--save-every", "4", "--pace", "0.15")
     agent = ours.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
     os.kill(ours.until(step(6, rank=1, restart=0))["pid"], signal.SIGKILL)
     os.kill(ours.until(step(14, rank=0, restart=1))["pid"], signal.SIGTERM)
     ours.until(step(22, restart=2))
     agent.kill()  # alone: plain torchrun would leave its workers behind, and nobody watches them
     pids = {event["pid"] for event in read_events(ours.events)}
-    end = time.monotonic() + SOON
-    while not all(map(ended, pids)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert len(pids) == 6 and all(map(ended, pids))
+    assert len(pids) == 6
+    until(lambda: all(map(ended, pids)))
     events = read_events(ours.events)
     assert not any(event["event"] == "end" for event in events)
 
@@ -132,55 +136,61 @@ def test_workers_and_an_agent_that_are_killed_leave_no_trace(job, tmp_path):
     lost = [e["why"] for e in events if e["event"] == "leave"]
     assert lost and all("Connection" in why or "losed" in why for why in lost), lost
 
-    # on to the end, and all of it without any trouble, which needs no torchrun
+    # on to an end, and all of it without any trouble, which needs no torchrun
+    epochs = max(e["step"] for e in events if e["event"] == "step") // STEPS + 5
     for name, folder in (("rest", tmp_path), ("whole", tmp_path / "reference")):
         (store := tmp_path / name).mkdir()
         where = ["--checkpoint", str(folder / "kept"), "--events", str(folder / "events.jsonl")]
-        run_ranks(train, store, 2, [*RUN, *where, "--epochs", "30", "--save-every", "4"])
+        run_ranks(train, store, 2, [*RUN, *where, "--epochs", f"{epochs}", "--save-every", "4"])
     assert all(epoch.exactly_once for epoch in audit(read_events(ours.events), 18).values())
     theirs = names(tmp_path / "reference" / "kept")
-    assert list(theirs) == [*range(120, 3, -4)]
+    assert list(theirs) == [*range(epochs * STEPS, 3, -4)]
     assert theirs.items() <= names(tmp_path / "kept").items()  # and one where it was told to end
 
 
 def test_a_rank_that_cannot_end_its_step_leaves_alone_and_says_so(job):
-    ours = job("--steps", "100000", "--save-every", "4", "--pace", "0.05", "--grace", "0.5")
+    patience = ["--grace", "0.5", "--timeout", f"{2 * SOON}"]
+    ours = job("--steps", "100000", "--save-every", "4", "--pace", "0.05", *patience)
     ours.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
     stopped = ours.until(step(6, rank=1))["pid"]
     os.kill(stopped, signal.SIGSTOP)
     told = ours.until(step(6, rank=0))["pid"]
-    time.sleep(0.5)  # until it waits for the other
+    until(lambda: blocked(told), ours.said)  # it waits for the other
     os.kill(told, signal.SIGTERM)
     notice = ours.until(lambda event: event["event"] == "notice")
-    os.kill(stopped, signal.SIGKILL)  # the agent does, after 30 seconds
+    with suppress(ProcessLookupError):  # the agent does, after 30 seconds
+        os.kill(stopped, signal.SIGKILL)
     resumed = ours.until(lambda event: event["event"] == "resume" and event["restart"] == 1)
     assert notice["pid"] == told and notice["signal"] == "SIGTERM"
-    assert notice["saved"] == resumed["step"] == notice["step"] // 4 * 4
+    before = [e for e in read_events(ours.events) if e["restart"] == 0]
+    assert notice["saved"] == max(e["step"] for e in before if e["event"] == "save")
+    assert notice["saved"] == resumed["step"]
+    assert notice["step"] - notice["saved"] <= 4  # it may be the step that was to be saved
     assert "all_reduce (distributed_c10d.py:" in notice["blocked"]
     said = ours.said()
     assert "the ranks have not agreed to leave in 0.5 s; this rank leaves alone" in said
     assert f"step {notice['saved']} is saved. The main thread is in" in said
 
 
-def test_one_of_two_nodes_is_preempted_and_no_step_is_lost(job):
-    steps = 80  # the first node to come may do many of them alone before the other comes
+def test_one_of_two_nodes_is_preempted_and_no_step_is_lost(job, tmp_path):
+    steps = 600  # the first node to come may do many of them alone before the other comes
+    go = tmp_path / "go"
     job_of = ["--steps", str(steps), "--save-every", "1000", "--dropout", "0"]
-    ours = job(*job_of, "--pace", "0.1")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    ours = job(*job_of, "--pace", "0.1", "--pace-until", str(go))
     agents = {}
-    for node, host in (("a", 1), ("b", 0)):
-        conf = f"is_host={host},last_call_timeout=5,keep_alive_interval=1"
-        conf += ",keep_alive_max_attempt=5,join_timeout=90"
-        options = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "1"]
-        where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "j"]
-        agents[node] = ours.start(
-            *options, *where, "--rdzv-conf", conf, "--local-addr", "127.0.0.1", node=node
-        )
-    ours.until(step(3, world_size=2))
+    with ReservedPort() as port:
+        endpoint = f"127.0.0.1:{port.number}"
+        where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "j"]
+        where += ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "1"]
+        for node, host in (("a", 1), ("b", 0)):
+            conf = f"is_host={host},last_call_timeout=5,join_timeout={SOON:.0f},{BEATS}"
+            agents[node] = ours.start(
+                *where, "--rdzv-conf", conf, "--local-addr", "127.0.0.1", node=node
+            )
+        ours.until(step(3, world_size=2))
     agents["b"].send_signal(signal.SIGTERM)  # its agent tells its worker; nobody tells the other
     assert agents["b"].wait(SOON) != 0
+    go.touch()
     assert agents["a"].wait(SOON) == 0, ours.said()
 
     events = read_events(ours.events)

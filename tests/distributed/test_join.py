@@ -13,6 +13,7 @@ import pytest
 
 from tests.distributed.join_cures import everything
 from tests.distributed.launch import run_ranks
+from tests.waiting import SOON
 
 pytestmark = pytest.mark.long
 
@@ -176,7 +177,7 @@ def troubles(tmp_path_factory):
     """Of both ranks of each case: exit status (None: killed in the end), what was said, stderr."""
     folder = tmp_path_factory.mktemp("troubles")
     command = [sys.executable, "-m", "tests.distributed.join_troubles", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=900)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=SOON)
     return json.loads((folder / "found.json").read_text())
 
 

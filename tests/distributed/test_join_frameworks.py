@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import SOON
+
 pytestmark = pytest.mark.long
 
 HERE = Path(__file__).parent
@@ -25,7 +27,7 @@ def found(tmp_path_factory):
     running = {which: start(which, folder) for which in ("accelerate", "lightning")}
     for which, process in running.items():
         try:
-            _, errors = process.communicate(timeout=900)
+            _, errors = process.communicate(timeout=SOON)
         finally:
             process.terminate()  # torchrun ends its ranks
         assert process.returncode == 0, f"{which}: {errors[-6000:]}"
@@ -38,7 +40,7 @@ def found(tmp_path_factory):
 def start(which: str, folder: Path) -> subprocess.Popen:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     environment = {
-        **os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1",
+        **os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
     }  # fmt: skip
     program = [str(HERE / "join_frameworks.py"), which, str(folder)]

@@ -110,6 +110,6 @@ def test_clipping_counts_sharded_gradients_as_a_whole(tmp_path):
 
 
 def test_a_rank_that_does_not_come_ends_the_launch(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "DEADLINE", 6.0)
+    monkeypatch.setattr(launch, "SOON", 6.0)
     with pytest.raises(TimeoutError, match="2 ranks were not done in 6 s"):
         run_ranks(time.sleep, tmp_path, 2, 3600.0)

@@ -4,12 +4,14 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from rankbook.core.ports import ReservedPort
+from tests.waiting import SOON
 
 pytestmark = pytest.mark.long
 
@@ -40,7 +42,7 @@ def start(line: str) -> subprocess.Popen:
 def finish(*agents: subprocess.Popen) -> str:
     """What all agents printed; each must end well, and none stays."""
     try:
-        outputs = [agent.communicate(timeout=900)[0] for agent in agents]
+        outputs = [agent.communicate(timeout=SOON)[0] for agent in agents]
     finally:
         for agent in agents:
             agent.kill()
@@ -67,12 +69,10 @@ def test_one_machine():
 
 def test_two_machines():
     """On one machine, and with one rank on each node: the line itself is what is tested."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    line = printed_lines("en")[1].replace("$HEAD:29400", f"127.0.0.1:{port}")
-    line = line.replace("--nproc-per-node 4", "--nproc-per-node 1")
-    output = finish(start(line), start(line))
+    line = printed_lines("en")[1].replace("--nproc-per-node 4", "--nproc-per-node 1")
+    with ReservedPort() as port:
+        line = line.replace("$HEAD:29400", f"127.0.0.1:{port.number}")
+        output = finish(start(line), start(line))
     assert numbers(output, "RANK") == numbers(output, "GROUP_RANK") == [0, 1]
     assert numbers(output, "LOCAL_RANK") == [0, 0]
 
@@ -91,5 +91,5 @@ def test_torchs_own_check_crashes_ddp(tmp_path):
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
     command = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", str(program)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SOON)
     assert run.returncode and "SIGSEGV" in run.stderr, run.stderr

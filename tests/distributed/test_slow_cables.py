@@ -1,5 +1,10 @@
-"""A host's cable that is slow: never faster than it is told to be, and refused in one sentence."""
+"""A host's cable that is slow: never faster than it is told to be, and refused in one sentence.
 
+What is not slow has no limit in the kernel, and no other way: that is looked up, not timed.
+"""
+
+import json
+import os
 import subprocess
 import sys
 
@@ -7,6 +12,7 @@ import pytest
 
 from rankbook.testbed import hosts
 from rankbook.testbed.hosts import FRAME, Host, two_hosts, why_not_slow
+from tests.waiting import SOON
 
 REASON = why_not_slow()
 needs_slow_cables = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -41,8 +47,29 @@ def seconds(source: Host, target: Host, nbytes: int) -> float:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         send = source.command(sys.executable, "-c", SEND, target.address, str(nbytes))
-        done = subprocess.run(send, check=True, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(send, check=True, capture_output=True, text=True, timeout=SOON)
     return float(done.stdout)
+
+
+def asked(host: Host, *words: str) -> list[dict]:
+    """What ``ip`` or ``tc`` says on `host`."""
+    environment = {**os.environ, "PATH": hosts.search_path()}
+    return json.loads(subprocess.check_output(host.command(*words), env=environment))
+
+
+def queue(host: Host) -> dict:
+    """The one queue of its cable: its kind, what it lets through, how many bytes it has."""
+    (found,) = asked(host, "tc", "-s", "-j", "qdisc", "show", "dev", host.interface)
+    return found
+
+
+def is_limited(host: Host) -> bool:
+    return queue(host)["kind"] == "tbf"
+
+
+def way(host: Host, target: Host) -> str:
+    """The device by which packets to `target` leave."""
+    return asked(host, "ip", "-j", "route", "get", target.address)[0]["dev"]
 
 
 @needs_slow_cables
@@ -52,13 +79,16 @@ def test_nothing_leaves_faster_than_the_limit_and_what_comes_does():
     with two_hosts() as (one, other):
         one.limit(RATE)
         assert seconds(one, other, nbytes) > at_most
+        assert (so_far := queue(one)["bytes"]) > nbytes
         # the other way only the acknowledgements are slow
-        assert seconds(other, one, nbytes) < at_most
+        seconds(other, one, nbytes)
+        assert 0 < queue(one)["bytes"] - so_far < nbytes / 2 and not is_limited(other)
         one.limit(RATE / 2)  # instead of the first one, not beside it
         assert seconds(one, other, nbytes // 2) > at_most
+        assert queue(one)["options"]["rate"] == RATE / 2 / 8
         one.unlimit()
         one.unlimit()  # there is none any more
-        assert seconds(one, other, nbytes) < at_most
+        assert not is_limited(one) and seconds(one, other, nbytes) > 0
 
 
 def there_and_back(source: Host, target: Host) -> float:
@@ -72,7 +102,7 @@ def there_and_back(source: Host, target: Host) -> float:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as answers:
         assert answers.stdout.readline() == "\n"
         asking = source.command(sys.executable, "-c", ask % target.address)
-        done = subprocess.run(asking, check=True, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(asking, check=True, capture_output=True, text=True, timeout=SOON)
     return float(done.stdout)
 
 
@@ -89,9 +119,11 @@ def test_a_delay_holds_back_what_leaves_and_the_rate_stays():
         one.limit(RATE, 2 * DELAY)  # instead of the first one, not beside it
         assert there_and_back(one, other) >= 3 * DELAY
         assert len(one.processes()) == 1  # which does it
+        assert way(one, other) == way(other, one) == hosts.DELAYING
         one.unlimit()
         other.limit(RATE)
-        assert there_and_back(one, other) < DELAY
+        assert (way(one, other), way(other, one)) == (one.interface, other.interface)
+        assert not is_limited(one) and is_limited(other) and there_and_back(one, other) > 0
         assert not one.processes() + other.processes()
 
 

@@ -140,7 +140,7 @@ def test_recorded_bubble(ranks, runs):
 
 
 def test_waits_are_what_the_last_rank_of_gpipe_does_first(runs):
-    line = timeline(runs(4)[0]["gpipe"]["steps"][0])
+    line = timeline(runs(4)[0]["gpipe"]["steps"][-1])  # the least disturbed, and the slowest
     first = next(action for action in line.actions if action.rank == 3)
     assert (first.name, first.kind) == ("3wait0", "wait")
     assert first.end >= max(a.end for a in line.actions if a.name == "2F0")
@@ -159,7 +159,7 @@ def test_clocks_of_several_machines(tmp_path):
         assert one.span > AHEAD and result["one_error"] == 0
         # the step itself, and twice what the clocks may be wrong by
         assert several.span < AHEAD / 10 and several.order(1) == one.order(1)
-        assert 0 < result["several_error"] < 1
+        assert 0 < result["several_error"] < AHEAD / 10
         assert result["offsets"][0] == 0
         assert math.isclose(result["offsets"][1], AHEAD, abs_tol=result["error"])
     assert by_rank[0]["offsets"] == by_rank[1]["offsets"]

@@ -1,7 +1,5 @@
 """Fault tolerance per step: one replica is killed, the other does not start again."""
 
-import time
-
 import psutil
 import pytest
 import torch
@@ -11,6 +9,7 @@ pytest.importorskip("torchft", reason="torchft has wheels for Linux on x86-64 on
 from rankbook.elastic.per_step import HERE, MOST_BYTES, StoreTransport, lighthouse
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
+from tests.waiting import until
 
 # Each replica is a job of its own, under a torchrun of its own: only that one starts again.
 OPTIONS = ["--standalone", "--nproc-per-node", "1", "--max-restarts", "3"]
@@ -21,7 +20,7 @@ name, address, end = sys.argv[1:]
 torch.manual_seed(0)
 model = torch.nn.Linear(8, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-manager = per_step.replica(name, address, model, optimizer)
+manager = per_step.replica(name, address, model, optimizer, timeout=300.0)  # none is too slow
 draw, both = torch.Generator().manual_seed(ord(name)), 0
 while both < 5 or not pathlib.Path(end).exists():
     step = manager.current_step()
@@ -108,10 +107,3 @@ def listens_at(process: int) -> str:
     connections = psutil.Process(process).net_connections()
     (ip,) = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
     return ip
-
-
-def until(happened, seconds: float = 90) -> None:
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.05)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from rankbook.data.embedded import prose
 from rankbook.elastic import audit, losses, read_events
 from rankbook.testbed.hosts import Host, three_hosts, two_hosts, why_not
+from tests.waiting import SOON, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ["-m", "rankbook.programs.train_lm_trainer"]
@@ -24,7 +24,6 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPTIONS = ["--train-file", "text.txt", "--read", "first", "--steps", "4", "--log-every", "1"]
-DEADLINE = 900
 
 REASON = why_not()
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(REASON), reason=REASON)]
@@ -41,8 +40,7 @@ def folder(tmp_path):
 def hosts():
     with two_hosts() as pair:
         yield pair
-        busy = [pid for host in pair for pid in host.processes()]
-    assert not busy, "the hosts still have processes"
+        until(lambda: not any(host.processes() for host in pair), lambda: "processes stay")
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     assert not [host.name for host in pair if host.name in left.stdout]
 
@@ -66,9 +64,8 @@ def agent(host: Host, first: Host, folder: Path, *options: str) -> subprocess.Po
 
 def finish(agents: list[subprocess.Popen]) -> list[str]:
     """What each has said, once all have ended; none is left running."""
-    end = time.monotonic() + DEADLINE
     try:
-        return [a.communicate(timeout=max(1, end - time.monotonic()))[0] for a in agents]
+        return [a.communicate(timeout=SOON)[0] for a in agents]
     finally:
         for process in agents:
             process.kill()
@@ -92,7 +89,7 @@ def test_two_hosts_train_as_one_process(hosts, folder):
     assert records(folder / "two.jsonl")[0]["start"]["world size"] == 2
     assert records(folder / "two.jsonl")[0]["start"]["nodes"] == 2
     alone = [sys.executable, *PROGRAM, *OPTIONS, "--log-file", str(folder / "one.jsonl")]
-    subprocess.run(alone, env=ENVIRONMENT, cwd=folder, check=True, timeout=DEADLINE)
+    subprocess.run(alone, env=ENVIRONMENT, cwd=folder, check=True, timeout=SOON)
     assert len(logged(folder / "one.jsonl")) == 4
     assert logged(folder / "two.jsonl") == pytest.approx(logged(folder / "one.jsonl"), abs=1e-4)
 
@@ -110,7 +107,9 @@ def test_a_file_that_one_host_lacks_ends_both(hosts, folder):
     assert all(line.endswith(("(rank 0)", "(rank 1)")) for line in sentences)
 
 
-CONF = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=4"
+# An agent beats every second or two: only one that is gone, not one on a busy machine, is so late
+# that it is struck off.
+CONF = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=15"
 SAMPLES = 32  # two steps an epoch
 STORE = [sys.executable, "-m", "rankbook.programs.rendezvous_store"]
 
@@ -122,13 +121,13 @@ def test_with_a_store_on_a_host_that_stays_any_agent_may_die(tmp_path):
                                  env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)  # fmt: skip
         assert store.stdout.readline().split()[-1] == f"{stays.address}:29400"
         first, second = (elastic(node, stays, tmp_path) for node in nodes)
-        until(lambda: last_steps(tmp_path, world_size=2) > 3, first, second)
+        until_steps(tmp_path, 2, first, second)
         nodes[0].kill_processes()
-        until(lambda: last_steps(tmp_path, world_size=1) > 3, second)
+        until_steps(tmp_path, 1, second)
         back = elastic(nodes[0], stays, tmp_path)
-        until(lambda: last_steps(tmp_path, world_size=2) > 3, second, back)
+        until_steps(tmp_path, 2, second, back)
         nodes[1].kill_processes()
-        until(lambda: last_steps(tmp_path, world_size=1) > 3, back)
+        until_steps(tmp_path, 1, back)
         assert store.poll() is None
     done = losses(read(tmp_path))
     assert sorted(done) == list(range(1, len(done) + 1))
@@ -144,7 +143,7 @@ def elastic(host: Host, stays: Host, folder: Path) -> subprocess.Popen:
                "--rdzv-endpoint", f"{stays.address}:29400", "--local-addr", host.address,
                "-m", "rankbook.programs.elastic", "--checkpoint", str(folder / "kept"),
                "--save-every", "2", "--events", str(folder / "events"), "--steps", "9999",
-               "--samples", str(SAMPLES), "--pace", "0.1", "--timeout", "10"]  # fmt: skip
+               "--samples", str(SAMPLES), "--pace", "0.1", "--timeout", "600"]  # fmt: skip
     with (folder / host.name).open("ab") as log:
         return subprocess.Popen(
             host.command(*command),
@@ -169,9 +168,10 @@ def last_steps(folder: Path, world_size: int) -> int:
     return next((i for i, size in enumerate(reversed(sizes)) if size != world_size), len(sizes))
 
 
-def until(happened, *agents: subprocess.Popen) -> None:
-    """Until it has happened; fails at the deadline, or when an agent ends before."""
-    end = time.monotonic() + DEADLINE
-    while not happened():
-        assert time.monotonic() < end and all(agent.poll() is None for agent in agents)
-        time.sleep(0.1)
+def until_steps(folder: Path, world_size: int, *agents: subprocess.Popen) -> None:
+    """Until a world of that size has made some steps; fails when one of `agents` ends before."""
+    until(
+        lambda: last_steps(folder, world_size) > 3,
+        lambda: [log.read_text() for log in folder.glob("rb*")],
+        lambda: all(agent.poll() is None for agent in agents),
+    )

@@ -10,6 +10,7 @@ from rankbook.mesh import Layout, build, trials, try_layout
 from rankbook.mesh.stepping import accumulate
 from rankbook.mesh.ways import Way
 from rankbook.models import TransformerConfig
+from tests.waiting import SOON
 
 CONFIG = TransformerConfig(50, d_model=32, d_hidden=64, heads=4, layers=4, max_length=8)
 
@@ -20,11 +21,14 @@ def try_all(asked: list[tuple[str, str]]) -> list[dict]:
 
 
 def raise_on_one() -> list[dict]:
-    """A way that raises on one rank only, while others wait for it; then one that works."""
+    """A way that raises on one rank only, while others wait for it; then one that works.
+
+    Nobody's waiting ends by a time-out before all are ended.
+    """
     known = trials.find_way
     try:
         trials.find_way = lambda name: Way(name, clip=_raise_on_stage_1)
-        broken = try_layout("pp=2,dp=2,tp=2", "broken", timeout=5.0)
+        broken = try_layout("pp=2,dp=2,tp=2", "broken", timeout=2 * SOON)
     finally:
         trials.find_way = known
     return [vars(broken), vars(try_layout("pp=2,dp=2,tp=2", "FSDP2", steps=1))]

@@ -21,8 +21,8 @@ from tests.distributed.pipeline_ranks import CPU, batches, make
 
 SLEEP = Durations(forward=0.024, input=0.024, weight=0.024)  # seconds, in the first step
 CONFIG = TransformerConfig(vocab_size=4, d_model=8, d_hidden=8, heads=1, layers=8, max_length=4)
-AHEAD = 100.0  # seconds
-STEPS = 4  # at most, of which the least disturbed shows the schedule
+AHEAD = 1e5  # seconds: no step on any machine takes a tenth of it
+STEPS = 6  # at most, of which the least disturbed shows the schedule
 # Beside its sleep, of 12 to 48 ms in the first step, an action costs Python and gloo up to a
 # millisecond, and more where others have the cores: so each step after a disturbed one sleeps twice
 # as long. Such a share of the span more is idle, at most, in the least disturbed of the steps.

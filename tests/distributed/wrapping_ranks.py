@@ -1,7 +1,6 @@
 """What the ranks of test_wrappings.py do: try wrappings under schedules, and break some."""
 
 import importlib
-import time
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,6 +9,7 @@ from torch import nn
 
 from rankbook.parallel import try_wrapping, wrapping_trials
 from rankbook.parallel.wrappings import Wrapping
+from tests.waiting import SOON
 
 
 def try_all(trials: list[tuple[str, str, int]]) -> list[dict]:
@@ -20,20 +20,18 @@ def try_all(trials: list[tuple[str, str, int]]) -> list[dict]:
 def raise_on_one() -> dict:
     """A wrapping that raises on one rank only, while the others wait for it; then one that works.
 
-    With the seconds that the first trial took, and one that this torch does not have.
+    And one that this torch does not have. Nobody's waiting ends by a time-out before all are ended.
     """
     absent = Wrapping("absent", lambda module, mesh: importlib.import_module("torch.absent"))
     broken_on_one = Wrapping(
         "broken on one", lambda module, mesh: _Broken() if dist.get_rank() == 1 else module
     )
-    start = time.monotonic()
     with patch.object(wrapping_trials, "find_wrapping", lambda name: broken_on_one):
-        broken = try_wrapping("1f1b", broken_on_one.name)
-    seconds = time.monotonic() - start
+        broken = try_wrapping("1f1b", broken_on_one.name, timeout=2 * SOON)
     after = vars(try_wrapping("1f1b", "fully_shard"))
     with patch.object(wrapping_trials, "find_wrapping", lambda name: absent):
         without = vars(try_wrapping("1f1b", absent.name))
-    return {"broken": vars(broken), "seconds": seconds, "after": after, "absent": without}
+    return {"broken": vars(broken), "after": after, "absent": without}
 
 
 def open_files() -> list[int]:

@@ -12,7 +12,7 @@ from bookext.drawings import with_pictures
 from playwright.sync_api import TimeoutError
 
 from tests.frontends.notebooks import CAUSE, FAIL, LOAD, SHOWN, START, SUM, write
-from tests.live.kernel import HANG
+from tests.waiting import SOON
 
 SLEEP = """%%ranks
 print("begun")
@@ -64,7 +64,7 @@ class Page:
 
     def __init__(self, page):
         self._page = page
-        page.set_default_timeout(HANG * 1000)
+        page.set_default_timeout(SOON * 1000)
         # A busy server is late with its kernel, and Lab asks: a reader takes what is offered.
         page.add_locator_handler(
             page.locator(".jp-Dialog .jp-mod-accept"),
@@ -82,7 +82,7 @@ class Page:
     def begin_first(self, number: int, text: str) -> None:
         """Run a cell until it has run: a front end that has just come up forgets what is asked."""
         output = self._cells.nth(number).locator(".jp-OutputArea-output").filter(has_text=text)
-        deadline = time.monotonic() + HANG
+        deadline = time.monotonic() + SOON
         while not output.count() and time.monotonic() < deadline:
             self.begin(number)
             with suppress(TimeoutError):
@@ -136,7 +136,7 @@ def test_a_downloaded_notebook_shows_its_pictures(browser, server, tmp_path, nam
     tab = context.new_page()
     tab.goto(f"{server}{PAGES[name]}/in.ipynb")
     image = tab.locator(".jp-MarkdownOutput img")
-    image.wait_for(state="visible", timeout=HANG * 1000)
+    image.wait_for(state="visible", timeout=SOON * 1000)
     tab.wait_for_function("document.querySelector('.jp-MarkdownOutput img').naturalWidth > 300")
     assert image.get_attribute("alt") == "two replicas"
     context.close()

@@ -6,7 +6,8 @@ import pexpect
 import pytest
 
 from tests.frontends.notebooks import CAUSE, FAIL, LAUNCH, LOAD, SHOWN, START, SUM
-from tests.live.kernel import COLOUR, HANG
+from tests.live.kernel import COLOUR
+from tests.waiting import SOON
 
 PROMPT = r"In \[\d+\]: "
 SLEEP = """%%ranks
@@ -21,7 +22,7 @@ class Terminal:
     def __init__(self, traces):
         words = ["-m", "IPython", "--no-banner", "--simple-prompt", "--no-confirm-exit"]
         self._child = pexpect.spawn(
-            sys.executable, words, env=traces.variables, encoding="utf-8", timeout=HANG, echo=False
+            sys.executable, words, env=traces.variables, encoding="utf-8", timeout=SOON, echo=False
         )
         self._child.expect(PROMPT)
 

@@ -24,7 +24,8 @@ from jupyter_client.connect import write_connection_file
 
 from tests.frontends.notebooks import CAUSE, FAIL, LAUNCH, LOAD, SHOWN, START, SUM
 from tests.frontends.traces import Traces
-from tests.live.kernel import COLOUR, HANG
+from tests.live.kernel import COLOUR
+from tests.waiting import SOON
 
 # what the extension sends before the reader's first cell
 STARTUP = """
@@ -67,7 +68,7 @@ class VSCode:
 
     def _wait_ready(self) -> None:
         """Ask until the kernel answers, on the output channel too."""
-        deadline = time.monotonic() + HANG
+        deadline = time.monotonic() + SOON
         while time.monotonic() < deadline:
             self.client.kernel_info()
             with suppress(queue.Empty):
@@ -102,7 +103,7 @@ class VSCode:
 
     def read(self, request: str, until: str = "") -> str:
         """What a request shows, until a pattern is in it, or until it has ended."""
-        text, deadline = "", time.monotonic() + HANG
+        text, deadline = "", time.monotonic() + SOON
         while not (until and re.search(until, text)):
             try:
                 message = self.client.get_iopub_msg(timeout=deadline - time.monotonic())
@@ -124,7 +125,7 @@ class VSCode:
         """Send a request on the control channel; return the answer."""
         message = self.client.session.msg(kind, content or {})
         self.client.control_channel.send(message)
-        deadline = time.monotonic() + HANG
+        deadline = time.monotonic() + SOON
         while True:
             reply = self.client.get_control_msg(timeout=deadline - time.monotonic())
             if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
@@ -140,7 +141,7 @@ class VSCode:
         for child in kernel.children(recursive=True):
             os.kill(child.pid, signal.SIGTERM)
         kernel.terminate()
-        self._host.wait(HANG)
+        self._host.wait(SOON)
         self.client.stop_channels()
 
 

@@ -6,7 +6,7 @@ import uuid
 
 import psutil
 
-from tests.live.kernel import HANG
+from tests.waiting import SOON
 
 MARK = "RANKBOOK_TEST_FRONTEND"
 
@@ -24,7 +24,7 @@ class Traces:
 
     def wait_gone(self, but: int = 0) -> list[str]:
         """Wait until none is left but process `but`; return the command lines of those that are."""
-        deadline = time.monotonic() + HANG
+        deadline = time.monotonic() + SOON
         while (left := self._left(but)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return [" ".join(process.cmdline()) for process in left]

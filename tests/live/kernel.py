@@ -13,7 +13,8 @@ import psutil
 from jupyter_client import KernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 
-HANG = 900.0  # seconds: what has not happened by then never will; no test asserts how fast it was
+from tests.waiting import SOON
+
 MARK = "RANKBOOK_TEST_NOTEBOOK"  # inherited by every process of a notebook, orphans included
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -49,7 +50,7 @@ class Notebook:
         self.pid = self._manager.provisioner.pid
         self._client = self._manager.client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=HANG)
+        self._client.wait_for_ready(timeout=SOON)
         self._message = ""
         self._text, self._error, self._began, self._idle = "", "", 0.0, True
 
@@ -64,7 +65,7 @@ class Notebook:
             with suppress(psutil.NoSuchProcess):  # it ended by itself
                 process.kill()
 
-    def run(self, code: str, timeout: float = HANG) -> Result:
+    def run(self, code: str, timeout: float = SOON) -> Result:
         """Run a cell to its end. Raises TimeoutError with the output so far."""
         self.begin(code)
         return self.finish(timeout)
@@ -76,7 +77,7 @@ class Notebook:
         self._began = time.monotonic()
         self._message = self._client.execute(code, allow_stdin=False)
 
-    def until(self, pattern: str, timeout: float = HANG) -> str:
+    def until(self, pattern: str, timeout: float = SOON) -> str:
         """Read output until `pattern` (a regular expression) is in it; return the text so far."""
         deadline = time.monotonic() + timeout
         while not re.search(pattern, self._text):
@@ -84,7 +85,7 @@ class Notebook:
                 raise TimeoutError(f"no {pattern!r} in: {self._text}\n{self._error}")
         return self._text
 
-    def until_idle_or(self, pattern: str, timeout: float = HANG) -> bool:
+    def until_idle_or(self, pattern: str, timeout: float = SOON) -> bool:
         """Read output until the cell has ended, or `pattern` is in it: then True."""
         deadline = time.monotonic() + timeout
         while not (found := re.search(pattern, self._text)) and not self._idle:
@@ -92,7 +93,7 @@ class Notebook:
                 raise TimeoutError(f"neither an end nor {pattern!r} in: {self._text}")
         return bool(found) and not self._idle
 
-    def finish(self, timeout: float = HANG) -> Result:
+    def finish(self, timeout: float = SOON) -> Result:
         """Read output until the cell has ended. Raises TimeoutError with the output so far."""
         deadline = time.monotonic() + timeout
         while not self._idle:
@@ -100,7 +101,7 @@ class Notebook:
                 raise TimeoutError(f"still running after {timeout} s: {self._text}")
         return Result(self._text, self._error, time.monotonic() - self._began)
 
-    def run_until(self, code: str, pattern: str, timeout: float = HANG) -> str:
+    def run_until(self, code: str, pattern: str, timeout: float = SOON) -> str:
         """Run a cell again and again until `pattern` is in its output; return that output."""
         deadline = time.monotonic() + timeout
         while not re.search(pattern, text := self.run(code).text):
@@ -109,7 +110,7 @@ class Notebook:
             time.sleep(0.05)
         return text
 
-    def complete(self, code: str, timeout: float = HANG) -> list[str]:
+    def complete(self, code: str, timeout: float = SOON) -> list[str]:
         """What tab completion offers at the end of `code`."""
         reply = self._client.complete(code, reply=True, timeout=timeout)
         return reply["content"]["matches"]
@@ -129,7 +130,7 @@ class Notebook:
         """Every living process that this notebook started, directly or not, orphans included."""
         return [p for p in psutil.process_iter() if p.pid != self.pid and self._is_ours(p)]
 
-    def wait_gone(self, timeout: float = HANG) -> list[psutil.Process]:
+    def wait_gone(self, timeout: float = SOON) -> list[psutil.Process]:
         """Wait until no process of this notebook is left; return those that are."""
         deadline = time.monotonic() + timeout
         while (left := self.processes()) and time.monotonic() < deadline:

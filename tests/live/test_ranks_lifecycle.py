@@ -9,8 +9,8 @@ import nbformat
 import psutil
 import pytest
 
-from tests.live.kernel import HANG, Notebook
-from tests.waiting import until
+from tests.live.kernel import Notebook
+from tests.waiting import SOON, until
 
 READY = "%load_ext rankbook\n%ranks start -n {n}"
 
@@ -85,7 +85,7 @@ def test_the_notebooks_kernel_shuts_down(tmp_path):
         assert left.is_dir()
         children = tmp_path / "children"
         assert not nb.run(NOTE_CHILDREN.format(path=str(children))).error
-        process, nb._manager.shutdown_wait_time = nb._manager.provisioner.process, HANG
+        process, nb._manager.shutdown_wait_time = nb._manager.provisioner.process, SOON
         nb._manager.shutdown_kernel()
         assert process.returncode == 0  # it left by itself
         assert children.read_text() == "[]"
@@ -123,7 +123,7 @@ def test_eight_starts_and_stops_leave_nothing(notebook):
     import_all = "import os, glob, tempfile, psutil\nme = psutil.Process()"
     count = (
         "(me.num_fds(), len(me.children(recursive=True)), me.num_threads(), "
-        "len(glob.glob(tempfile.gettempdir() + '/rankbook-ranks-*')))"
+        "len(glob.glob(f'{tempfile.gettempdir()}/rankbook-ranks-{me.pid}-*')))"
     )
 
     def counts() -> list[int]:
@@ -159,7 +159,7 @@ def test_a_failing_rank_fails_the_notebook():
     cells = [READY.format(n=2), "%%ranks\nassert rank != 1, 'here'", "print('not reached')"]
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="here"):
-        nbclient.NotebookClient(nb, timeout=HANG, kernel_name="python3").execute()
+        nbclient.NotebookClient(nb, timeout=SOON, kernel_name="python3").execute()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from tests.live.kernel import HANG, Notebook
+from tests.live.kernel import Notebook
 from tests.live.torchrun_cells import (
     GROUP,
     LOAD,
@@ -25,7 +25,7 @@ from tests.live.torchrun_cells import (
     open_notebook,
     said,
 )
-from tests.waiting import until
+from tests.waiting import SOON, until
 
 SLEEP = "print('go')\ntime.sleep(600)"
 CHILD = "import subprocess; subprocess.Popen(['sleep', '600'])\n"
@@ -370,7 +370,7 @@ def test_a_failed_program_fails_the_executed_notebook():
     cells = [LOAD, "%%torchrun --nproc-per-node 2\nraise ValueError('boom')"]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     with pytest.raises(CellExecutionError, match="raised ValueError: boom"):
-        NotebookClient(book, timeout=HANG).execute()
+        NotebookClient(book, timeout=SOON).execute()
 
 
 def _agent(notebook: Notebook, cold: str) -> psutil.Process:

@@ -5,7 +5,8 @@ import time
 
 import psutil
 
-from tests.live.kernel import HANG, Notebook, Result
+from tests.live.kernel import Notebook, Result
+from tests.waiting import SOON
 
 LOAD = "from rankbook.magics.torchrun import register; register(get_ipython())"
 
@@ -35,12 +36,12 @@ def open_notebook(**options) -> Notebook:
     return notebook
 
 
-def launch(notebook: Notebook, options: str, program: str, timeout: float = HANG) -> Result:
+def launch(notebook: Notebook, options: str, program: str, timeout: float = SOON) -> Result:
     """Run a ``%%torchrun`` cell to its end."""
     return notebook.run(f"%%torchrun {options}\n{program}", timeout)
 
 
-def left_of_launches(notebook: Notebook, seconds: float = HANG) -> list[psutil.Process]:
+def left_of_launches(notebook: Notebook, seconds: float = SOON) -> list[psutil.Process]:
     """The processes of launches that run after at most `seconds`; the fork server may stay."""
     deadline = time.monotonic() + seconds
     while (left := launched(notebook)) and time.monotonic() < deadline:

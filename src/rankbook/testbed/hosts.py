@@ -260,7 +260,7 @@ def _namespace(pid: int) -> str:
 def _run(*words: str) -> str:
     environment = {**os.environ, "PATH": search_path()}
     done = subprocess.run(
-        words, env=environment, capture_output=True, text=True, check=True, timeout=20
+        words, env=environment, capture_output=True, text=True, check=True, timeout=120
     )
     return done.stdout.strip()
 

@@ -4,7 +4,8 @@ import pytest
 
 from rankbook.programs.elastic import run as elastic
 from rankbook.testbed.faults.audit import world_sizes
-from tests.slurm.jobs.training import SETTINGS, SOON, STEPS, Training, until
+from tests.slurm.jobs.training import SETTINGS, STEPS, Training
+from tests.waiting import SOON, until
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +29,7 @@ def resume(cluster):
     yield
     for node in cluster.nodes:
         cluster.login(f"scontrol update NodeName={node} State=RESUME 2> /dev/null || true")
-    until(lambda: set(cluster.login("sinfo -hN -p main -o %T").split()) == {"idle"}, str)
+    until(lambda: set(cluster.login("sinfo -hN -p main -o %T").split()) == {"idle"})
 
 
 @pytest.mark.usefixtures("resume")
@@ -36,7 +37,7 @@ def test_a_node_is_drained_and_the_others_go_on(cluster, training, alone):
     training.submit("launch/slurm/elastic.sbatch", "--pace 1")
     training.until_step(3, nodes=2)
     cluster.login("scontrol update NodeName=n2 State=DRAIN Reason=repair")
-    until(lambda: cluster.login("sinfo -hN -n n2 -p main -o %T") == "drained\n", str)
+    until(lambda: cluster.login("sinfo -hN -n n2 -p main -o %T") == "drained\n")
     assert cluster.states(training.job) == ["RUNNING"]
     said = training.finish()
     assert said.count("elastic: n2 is told to end") == said.count("n2 is given back") == 1

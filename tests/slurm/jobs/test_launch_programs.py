@@ -14,10 +14,10 @@ from rankbook.programs import elastic, pipe_ddp, speed, train_lm, train_lm_train
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
+from tests.waiting import SOON
 
 pytestmark = pytest.mark.long
 
-SOON = 900.0  # seconds, for what takes ten on a free machine
 ENVIRONMENT = "RANKBOOK_DATA= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1"
 # Another order of sums over 8 x 60 tokens, in 64 bits: 2^-53 x 8 x 22 = 2e-14 a step. AdamW may
 # magnify it, a thousandfold and more; what is wrong is wrong by 1e-5 and more.

@@ -1,8 +1,5 @@
 """The elastic program as a job, and what it has to have done in the end."""
 
-import time
-from collections.abc import Callable
-
 from rankbook.elastic import losses, read_events
 from rankbook.testbed.faults.audit import (
     Reference,
@@ -13,8 +10,8 @@ from rankbook.testbed.faults.audit import (
     wrong_samples,
 )
 from rankbook.testbed.faults.reference import read_parameters
+from tests.waiting import SOON, until
 
-SOON = 900.0  # seconds, for what takes ten on a free machine
 SAMPLES, STEPS = 18, 60  # 3 steps an epoch; enough to act on a job before it has done them
 RUN = f"--samples {SAMPLES} --global-batch 6 --steps {STEPS} --save-every 1000 --backend gloo"
 SETTINGS = (
@@ -93,10 +90,3 @@ class Training:
 
     def result(self) -> Reference:
         return Reference(losses(self.events()), {STEPS: read_parameters(self.checkpoints, STEPS)})
-
-
-def until(holds: Callable[[], object], said: Callable[[], str]) -> None:
-    end = time.monotonic() + SOON
-    while not holds():
-        assert time.monotonic() < end, f"it did not happen in {SOON:.0f} s: {said()}"
-        time.sleep(0.1)

@@ -20,7 +20,7 @@ from rankbook.live.torchrun.spec import LaunchSpec
 from rankbook.live.torchrun.traces import collect, exited
 
 Agent = ColdAgent | ForkedAgent
-START_SECONDS = 30.0  # until every worker of a warm start has begun; it takes less than one
+START_SECONDS = 120.0  # until every worker of a warm start has begun; it takes less than one
 TICK = 0.03  # seconds between two looks at the files
 SHUTDOWN_SECONDS = 3.5  # torchrun itself kills what does not end within 2
 

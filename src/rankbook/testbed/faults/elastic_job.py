@@ -17,6 +17,7 @@ QUICK = ("--nnodes", "1:3", "--max-restarts", "12", "--monitor-interval", "0.1",
          "read_timeout=15,"  # for an agent that dies while ranks are dealt out
          "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60",
          )  # fmt: skip
+PATIENCE = 600.0  # seconds, for what takes a few on a free machine
 REVIVALS = 3  # times that a job is started anew after its agents gave up
 CELL = "from rankbook.programs.elastic import main\nmain()\n"
 NAME = "import os\nos.environ['RANKBOOK_NODE'] = {node!r}  # who it is in the record\n"
@@ -121,7 +122,7 @@ class ElasticJob:
         self.read()
         return time.time()
 
-    def let_end(self, node: str, seconds: float = 60.0) -> None:
+    def let_end(self, node: str, seconds: float = PATIENCE) -> None:
         """Wait until the agent of `node` ends by itself; however it does counts as wanted."""
         launch = self._torchrun.node(node)
         launch.killed_by_reader = "nobody, but it was cut off"
@@ -143,7 +144,9 @@ class ElasticJob:
             self.events += [json.loads(line) | {"seen": time.time()} for line in new.splitlines()]
         return self.events
 
-    def wait(self, for_what: str, condition: Callable[[], T | None], seconds: float = 60.0) -> T:
+    def wait(
+        self, for_what: str, condition: Callable[[], T | None], seconds: float = PATIENCE
+    ) -> T:
         """The first true value of `condition()`; raises Stuck after `seconds`.
 
         Raises Stuck at once when no agent runs any more, unless they gave up: see `revive`.
@@ -162,7 +165,7 @@ class ElasticJob:
                 raise Stuck(f"waited for {for_what} {why}; the last event: {last}")
             time.sleep(TICK)
 
-    def wait_step(self, step: int, seconds: float = 60.0) -> dict:
+    def wait_step(self, step: int, seconds: float = PATIENCE) -> dict:
         """Wait until any rank has done `step` (or a later one); return its event."""
         return self.wait(
             f"step {step}",
@@ -170,7 +173,7 @@ class ElasticJob:
             seconds,
         )
 
-    def wait_world(self, size: int, after: float = 0.0, seconds: float = 60.0) -> dict:
+    def wait_world(self, size: int, after: float = 0.0, seconds: float = PATIENCE) -> dict:
         """Wait for a step in a world of `size` ranks, seen later than `after` (unix seconds)."""
         return self.wait(
             f"a step in a world of {size}",
@@ -199,7 +202,7 @@ class ElasticJob:
             self.start(launch.spec.node)
         return True
 
-    def finish(self, seconds: float = 120.0) -> dict[str, int | None]:
+    def finish(self, seconds: float = PATIENCE) -> dict[str, int | None]:
         """Wait until the job is done; return the exit code of each agent that nobody killed.
 
         None: it left no code. Of those that were started since all had ended the last time.
@@ -209,7 +212,7 @@ class ElasticJob:
             codes = self.wait_ended(seconds)
         return codes
 
-    def wait_ended(self, seconds: float = 120.0) -> dict[str, int | None]:
+    def wait_ended(self, seconds: float = PATIENCE) -> dict[str, int | None]:
         """Wait until all agents have ended, however that was; the result is that of `finish`."""
         deadline = time.monotonic() + seconds
         for launch in self.launches:

@@ -47,7 +47,7 @@ def disk_slow(target: Target, draw: float) -> Injection:
         return "leave" in named or "start" in named or named.count("save") == 2
 
     with target.slow_disk(1.0 if draw < 0.5 else target.timeout + 2.0):
-        target.job.wait("two saves, or a rank that gives up", enough, seconds=120.0)
+        target.job.wait("two saves, or a rank that gives up", enough)
     return Injection(target.job.now(), lambda event: True)
 
 

@@ -20,7 +20,7 @@ from rankbook.testbed.slurm.possible import NAMESPACES, why_not
 from rankbook.testbed.slurm.script import run
 from rankbook.testbed.slurm.setups import beside, changed, words
 
-START_SECONDS = 60.0
+PATIENCE = 600.0  # seconds, for what takes a few on a free machine
 # Nothing comes after these. All others pass, also SIGNALING; a job that was PREEMPTED waits again.
 ENDS = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 HERE = Path(__file__).parent
@@ -69,7 +69,9 @@ class Cluster:
     def __exit__(self, *exception) -> None:
         self.stop()
 
-    def login(self, script: str, seconds: float = 60.0, show: Callable = lambda text: None) -> str:
+    def login(
+        self, script: str, seconds: float = PATIENCE, show: Callable = lambda text: None
+    ) -> str:
         """Run `script` with bash on the login node, in the checkout; return what it said.
 
         It ends at the first command that fails. `show` is called with each piece of the output as
@@ -78,7 +80,7 @@ class Cluster:
         return self._run([*self._inside, "bash", "-ec", script], seconds, show)
 
     def on(
-        self, node: str, script: str, seconds: float = 60.0, show: Callable = lambda text: None
+        self, node: str, script: str, seconds: float = PATIENCE, show: Callable = lambda text: None
     ) -> str:
         """Run `script` with bash on the host `node`, beside Slurm; otherwise as `login`."""
         return self._run(self.host(node).command("bash", "-ec", script), seconds, show)
@@ -94,14 +96,15 @@ class Cluster:
     def submit(self, *words: str) -> int:
         """``sbatch`` with these words; the job's id."""
         line = ["sbatch", "--parsable", *map(str, words)]
-        return int(self._run([*self._inside, *line], 30.0).strip().splitlines()[-1].split(";")[0])
+        said = self._run([*self._inside, *line], PATIENCE)
+        return int(said.strip().splitlines()[-1].split(";")[0])
 
     def states(self, job: int) -> list[str]:
         """The job's state in Slurm's words (PENDING, RUNNING, …); of an array, each task's."""
         return [line.split("=")[1] for line in self._show(job, "JobState")]
 
     def wait(
-        self, job: int, states: str | Iterable[str] = "COMPLETED", seconds: float = 60.0
+        self, job: int, states: str | Iterable[str] = "COMPLETED", seconds: float = PATIENCE
     ) -> str:
         """Wait until the job (each task of an array) has one of `states`; return the last one.
 
@@ -158,7 +161,7 @@ class Cluster:
             )
 
     def _until_idle(self) -> None:
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + PATIENCE
         while self._rack.poll() is None and time.monotonic() < end:
             with suppress(RuntimeError, psutil.NoSuchProcess, IndexError):
                 if set(self.login("sinfo -hN -p main -o %T", 20).split()) == {"idle"}:
