@@ -102,7 +102,7 @@ test-long: $(READY) ## run the long tests whose record does not stand, and recor
 	@$(BIN)/python -m benchmarks.readme
 
 test-ranks: $(READY)
-	@$(PASS) ranks tests $(TIMED) \
+	@$(PASS) ranks tests $(TIMED) $(TWO_AT_A_TIME) \
 	$(patsubst %,--ignore=%,$(APART) $(PROGRAMS) tests/unit tests/languages)
 
 soak: $(READY) ## let things go wrong in 500 runs and record it (about an hour; goes on where it stopped)

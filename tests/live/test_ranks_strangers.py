@@ -94,10 +94,13 @@ def test_a_rank_looks_like_a_program_to_libraries(two):
 
 def test_a_tight_loop_of_prints_is_interrupted(two):
     """Faster than it can be shown: the stop button has its turn, and is believed."""
+    # a line waits for the others' as it does for readers: here, thousands do
+    two.run("window, output.WINDOW = output.WINDOW, 0.15")
     two.begin("%%ranks\nprint('go')\nwhile True: print('z' * 50)")
     two.until("go")
     two.interrupt()
     result = two.finish()
+    two.run("output.WINDOW = window")
     assert result.error.startswith("CellFailed: The cell was interrupted.\nrank 0 stopped")
     assert "killed" not in result.error
 
