@@ -121,3 +121,26 @@ def test_workers_of_a_loader_know_what_cells_define(live):
                       "print([x.item() for x in loader])")  # fmt: skip
     n = live.world_size
     assert (result.error, result.text) == ("", f"[0-{n - 1}] [0, 1, 4, 9]\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("%%ranks 7\n1", "there is no rank 7: the ranks are 0 to"),
+        ("%%ranks all\n1", "%%ranks all: give ranks like 0 or 0,2"),
+        ("%ranks start -n 2", "ranks are running already; stop them first: %ranks stop"),
+        ("%ranks get nowhere", "%ranks get nowhere: on rank 0, name 'nowhere' is not defined"),
+        ("%ranks get rank --from 9", "there is no rank 9: the ranks are 0 to"),
+        ("%ranks put nowhere", "%ranks put: 'nowhere' is not defined in the notebook"),
+        ("class C: pass\nc = C()\n%ranks put c", "of a class that exists only in the notebook"),
+        ("f = lambda: 1\n%ranks put f", "'f' is a function, which cannot be sent"),
+    ],
+)
+def test_wrong_use_with_ranks(live, code, sentence):
+    assert sentence in live.run(code).error
+
+
+def test_an_object_whose_class_is_on_the_ranks_stays_there(live):
+    assert not live.run("%%ranks\nclass D: pass\nd = D()").error
+    error = live.run("%ranks get d").error
+    assert "'d' is of a class that exists only on the ranks" in error

@@ -196,22 +196,3 @@ def test_nccl_without_gpus_is_refused(notebook):
     result = notebook.run("%ranks start -n 2 --backend nccl")
     assert "nccl needs one GPU per rank: 2 ranks" in result.error
     assert notebook.run("%ranks status").text == "No ranks are running.\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        ("%%ranks 7\n1", "there is no rank 7: the ranks are 0 to"),
-        ("%%ranks all\n1", "%%ranks all: give ranks like 0 or 0,2"),
-        ("%ranks start -n 2", "ranks are running already; stop them first: %ranks stop"),
-        ("%ranks get nowhere", "%ranks get nowhere: on rank 0, name 'nowhere' is not defined"),
-        ("%ranks get rank --from 9", "there is no rank 9: the ranks are 0 to"),
-        ("%ranks put nowhere", "%ranks put: 'nowhere' is not defined in the notebook"),
-        ("class C: pass\nc = C()\n%ranks put c", "of a class that exists only in the notebook"),
-        ("%%ranks\nclass D: pass\nd = D()", ""),
-        ("%ranks get d", "'d' is of a class that exists only on the ranks"),
-        ("f = lambda: 1\n%ranks put f", "'f' is a function, which cannot be sent"),
-    ],
-)
-def test_wrong_use_with_ranks(live, code, sentence):
-    assert sentence in live.run(code).error

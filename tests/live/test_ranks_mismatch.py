@@ -57,11 +57,19 @@ objects[-1]"""
 
 
 @pytest.fixture(scope="module")
-def unchecked():
-    """Two ranks without the check."""
+def own():
+    """A notebook beside that of `live`."""
     with Notebook() as nb:
-        assert not nb.run("%load_ext rankbook\n%ranks start -n 2 --no-check --timeout 3600").error
+        assert not nb.run("%load_ext rankbook").error
         yield nb
+
+
+@pytest.fixture
+def unchecked(own):
+    """Two ranks without the check, new ones: a mismatch that passed would be told of later."""
+    assert not own.run("%ranks start -n 2 --no-check --timeout 3600").error
+    yield own
+    assert not own.run("%ranks stop").error
 
 
 SHORT = """%%ranks
