@@ -64,7 +64,8 @@ def test_only_one_direction_is_slow_and_it_is_told_which():
         from_first, from_second = (finding(said)["value"] for said in doctors(hosts, "json"))
         there = from_first["links"][hosts[1].address]["bytes_per_second"]
         back = from_second["links"][hosts[0].address]["bytes_per_second"]
-        assert 10 * there < back  # measured side by side, on the same busy machine
+        # how fast the free one is, the machine decides; that it is faster, the other's limit
+        assert 8 * there < 3 * RATE and there < back
 
 
 def test_in_words_within_eighty_columns():
