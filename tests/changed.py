@@ -47,7 +47,8 @@ class Reach(NamedTuple):
 
 def git(*words: str) -> str:
     """What git says; its own words where it refuses."""
-    told = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
+    command = ["git", "-C", ROOT, *words]  # what it shows may be a picture
+    told = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if told.returncode:
         sys.exit(f"make test-change: {told.stderr.strip()}")
     return told.stdout

@@ -57,6 +57,7 @@ def small(tmp_path, monkeypatch):
         chapter.write_text(json.dumps({"cells": cells}))
 
     write("one", "1", "one", "1")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
     author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "first"]):
         subprocess.run(["git", "-C", tmp_path, *words], check=True)
@@ -82,6 +83,11 @@ def test_new_and_removed_files_count(small, tmp_path):
     (tmp_path / "src/module.py").unlink()
     (tmp_path / "new.py").touch()
     assert {path.name for path in changed.changed("HEAD")} == {"module.py", "new.py"}
+
+
+def test_a_picture_is_no_text(small, tmp_path):
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xfe\xfe")
+    assert {path.name for path in changed.changed("HEAD")} == {"picture.png"}
 
 
 def test_a_commit_that_is_none_is_said(small):
