@@ -3,7 +3,9 @@
 Where nothing that such a file reaches has changed since, its record stands and `make test` leaves
 its long tests out: modules of the tests and benchmarks, those of the library as their code goes,
 chapters, results and launch files that it names, PyTorch. Where something has, they run.
-`make test-long` runs those, and records which have passed.
+`make test-long` runs those, and records which have passed. Tests that go through the pages of the
+built book (the fixture `tour`) are recorded with the pages: where one has changed, they go to that
+one, and to the few of the fast form (`long_pages`).
 """
 
 import ast
@@ -13,21 +15,25 @@ import subprocess
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from cells import use_of_cells
 from closure import closure
-from fingerprint import OF_CHAPTERS, Keys, digest, results
+from fingerprint import Keys, digest, results
 
 from benchmarks.record import RESULTS
 from rankbook.core.results import Result
+from tests.long_pages import page_keys
 
 ROOT = Path(__file__).resolve().parents[1]
-SHOWN = {"en", "zh", "results", "pictures", "screenshots"}  # folders that only the whole book shows
+# folders that one page or the other shows
+SHOWN = {"en", "zh", "results", "pictures", "screenshots", "labels", "diagrams"}
 RECORD = RESULTS / "long_tests.json"
 # a mark of the file, of a test, of one set of parameters; or the fixture with a long form
 MARK = re.compile(
     r"^(pytestmark = |LONG = |@).*pytest\.mark\.long\b|(?<![.\w])tour\(", re.MULTILINE
 )
+TOUR = re.compile(r"(?<![.\w])tour\(")
 MODULE = re.compile(r"\b(?:tests|benchmarks)(?:\.\w+)+")
 WHAT = "the long tests: those of each file have passed with the code that it reaches"
 
@@ -53,13 +59,15 @@ def key(path: Path, made: Keys) -> str:
     """The hash for one file."""
     own = reached(path)
     texts = [each.read_text("utf-8") for each in own]
-    built = pages(texts[own.index(path)]) if path.is_relative_to(ROOT / "tests" / "site") else []
+    built = pages() if path.is_relative_to(ROOT / "tests" / "site") else []
+    own += [*built, *beside(path)]
+    if goes_through_pages(path):  # what the library and the results show is in the pages' hashes
+        return digest(ROOT, own, [version("torch")])
     book = [each for each in built if each.is_relative_to(ROOT / "book")]
     scripts = [each.read_text("utf-8") for each in book if each.suffix == ".py"]
     use = use_of_cells([*texts, *scripts], made.library)
     of_library = closure(made.library, use.targets)
-    own += [*built, *beside(path), *named("\n".join(texts))]
-    files = [*own, *made.files(use, of_library)]
+    files = [*own, *named("\n".join(texts)), *made.files(use, of_library)]
     return digest(ROOT, files, [*made.modules(use, of_library), version("torch")])
 
 
@@ -74,16 +82,11 @@ def beside(path: Path) -> list[Path]:
     ]
 
 
-def pages(text: str) -> list[Path]:
-    """What makes the pages that a test of the site looks at: of a small book, or the whole one."""
-    makes = [ROOT / "chapters" / "conftest.py", ROOT / "_config.yml", ROOT / "_toc.yml"]
+def pages() -> list[Path]:
+    """What makes the pages that a test of the site looks at, whatever they show."""
     book = (ROOT / "book").rglob("*")
-    if "small_book" in text:
-        return makes + [p for p in book if p.relative_to(ROOT).parts[1] not in SHOWN]
-    own = [ROOT / "book" / "results" / name for name in OF_CHAPTERS]
-    every = [*book, *(ROOT / "src").rglob("*"), *(ROOT / "launch").rglob("*")]
-    chapters = ROOT.glob("chapters/*/*.ipynb")
-    return [*makes, *chapters, *(p for p in every if p not in own)]
+    makes = [ROOT / "chapters" / "conftest.py", ROOT / "_config.yml"]
+    return makes + [p for p in book if p.relative_to(ROOT).parts[1] not in SHOWN]
 
 
 def reached(path: Path) -> list[Path]:
@@ -115,25 +118,54 @@ def last_record() -> dict:
     return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {"rows": []}
 
 
-def proven(files: list[Path]) -> dict[str, str]:
-    """Those of `files` whose record stands, and when it was made."""
-    found, rows = keys(files), last_record()["rows"]
-    return {row["file"]: row["when"] for row in rows if row["key"] == found.get(row["file"])}
+class Standing(NamedTuple):
+    """What has been shown by tests that passed: they need not run again."""
+
+    whole: dict[str, str]  # files, and when they were recorded
+    pages: dict[str, list[str]]  # of other files: the pages that their tests need not go to
+
+
+def standing(files: list[Path]) -> Standing:
+    """Which of `files` have records that stand, for all that they go through or for a part."""
+    found, last = keys(files), last_record()
+    stands = [row for row in last["rows"] if row["key"] == found.get(row["file"])]
+    when = {row["file"]: row["when"] for row in stands}
+    through = {name_of(path) for path in files if goes_through_pages(path)} & when.keys()
+    now = page_keys(Keys(ROOT)) if through else {}
+    same = [page for page, key in now.items() if last.get("pages", {}).get(page) == key]
+    part = through if len(same) < len(now) else set()
+    whole = {name: on for name, on in when.items() if name not in part}
+    return Standing(whole, dict.fromkeys(sorted(part), same))
+
+
+def goes_through_pages(path: Path) -> bool:
+    """Whether the file's long tests go to every page of the built book."""
+    return bool(TOUR.search(path.read_text("utf-8")))
 
 
 def record(passed: dict[str, list[float]]) -> None:
     """Write down which files have passed: the seconds of their long tests, by file.
 
-    What stands of earlier records stays.
+    What stands of earlier records stays. Files that go through the pages are recorded all together,
+    with the pages as they are; where one has not passed, none is.
     """
-    commit = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    said = subprocess.run(commit, capture_output=True, text=True, check=True).stdout.strip()
-    found, today = keys(long_files()), date.today().isoformat()
-    rows = {
-        row["file"]: row for row in last_record()["rows"] if row["key"] == found.get(row["file"])
-    }
-    for name, seconds in passed.items():
-        row = {"file": name, "tests": len(seconds), "seconds": round(sum(seconds))}
-        rows[name] = row | {"when": today, "commit": said, "key": found[name]}
+    every, last = long_files(), last_record()
+    found = keys(every)
+    tours = [path for path in every if goes_through_pages(path)]
+    done = {name_of(path) for path in tours} <= passed.keys() | standing(tours).whole.keys()
+    new = [path for path in every if name_of(path) in passed and (done or path not in tours)]
+    rows = {row["file"]: row for row in last["rows"] if row["key"] == found.get(row["file"])}
+    for name in map(name_of, new):
+        row = {"file": name, "tests": len(passed[name]), "seconds": round(sum(passed[name]))}
+        when = {"when": date.today().isoformat(), "commit": commit(), "key": found[name]}
+        rows[name] = row | when
+    seen = page_keys(Keys(ROOT)) if done else last.get("pages", {})
     in_order = [rows[name] for name in sorted(rows)]
-    Result(WHAT, in_order, "make test-long", {"torch": version("torch")}).write(RECORD)
+    libraries = {"torch": version("torch")}
+    Result(WHAT, in_order, "make test-long", libraries, more={"pages": seen}).write(RECORD)
+
+
+def commit() -> str:
+    """The commit that is checked out, in short."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -17,9 +17,9 @@ REPORTS: dict[str, list] = defaultdict(list)
 def pytest_configure(config) -> None:
     """Once, before xdist's workers are started."""
     if STANDS not in os.environ:
-        from tests.long_form import long_files, proven
+        from tests.long_form import long_files, standing
 
-        os.environ[STANDS] = json.dumps(proven([f for f in long_files() if asked(config, f)]))
+        os.environ[STANDS] = json.dumps(standing([f for f in long_files() if asked(config, f)]))
 
 
 def asked(config, file: Path) -> bool:
@@ -33,13 +33,19 @@ def asked(config, file: Path) -> bool:
 
 def stands() -> dict[str, str]:
     """The files whose long tests are left out, with the date of their record."""
-    return json.loads(os.environ[STANDS])
+    return json.loads(os.environ[STANDS])[0]
+
+
+def seen_pages(file: str) -> list[str]:
+    """The pages that the long tests of `file` went through, and that are what they were then."""
+    return json.loads(os.environ[STANDS])[1].get(file, [])
 
 
 def pytest_report_header() -> list[str]:
-    return [
-        f"{name}: long tests left out, the record of {on} stands" for name, on in stands().items()
-    ]
+    whole, pages = json.loads(os.environ[STANDS])
+    told = [f"{name}: long tests left out, the record of {on} stands" for name, on in whole.items()]
+    part = (f"{name}: long tests leave {len(seen)} pages out" for name, seen in pages.items())
+    return [*told, *part]
 
 
 def pytest_collection_modifyitems(config, items) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from bookext import redirects
 
+from tests.long_runs import seen_pages
 from tests.site.small_book import book  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,8 +75,18 @@ def chapters(text_pages) -> list[str]:
 
 @pytest.fixture(params=["a few", pytest.param("every", marks=pytest.mark.long)])
 def tour(request):
-    """``tour(pages)``: those that a test goes to, every one or, in its fast form, a few."""
-    return lambda pages: some(pages if request.param == "every" else pages[::FEW])
+    """``tour(pages)``: those that a test goes to; in its fast form, a few.
+
+    In its long form every one, but for those that it went to before and that have not changed.
+    """
+    file = request.path.relative_to(ROOT).as_posix()
+    every = request.param == "every"
+
+    def chosen(pages) -> list[str]:
+        few, new = set(pages[::FEW]), set(pages) - set(seen_pages(file)) if every else set()
+        return some(page for page in pages if page in few | new)
+
+    return chosen
 
 
 def some(pages) -> list[str]:
