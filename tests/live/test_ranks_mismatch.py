@@ -66,7 +66,7 @@ def own():
 
 @pytest.fixture
 def unchecked(own):
-    """Two ranks without the check, new ones: a mismatch that passed would be told of later."""
+    """Two ranks without the check, new ones: a test may end them."""
     assert not own.run("%ranks start -n 2 --no-check --timeout 3600").error
     yield own
     assert not own.run("%ranks stop").error
@@ -90,6 +90,15 @@ def test_unchecked_dtypes_of_one_size_give_garbage_silently(unchecked):
     result = unchecked.run(code + "dist.all_reduce(t)\nprint(t[0].item() == 2)")
     assert result.error == ""
     assert "False" in result.text  # at least one rank holds a wrong sum, and nothing was said
+
+
+def test_a_mismatch_that_passed_is_no_cause_of_a_later_failure(unchecked):
+    code = "%%ranks\ndist.all_reduce(torch.ones(4, dtype=[torch.float32, torch.int32][rank]))"
+    assert not unchecked.run(code).error
+    code = "dist.all_reduce(torch.ones(1)) if rank == 0 else dist.destroy_process_group()"
+    result = unchecked.run(f"%%ranks\n{code}")
+    assert result.error.startswith("CellFailed: rank 0"), result.error
+    assert "mismatch" not in result.error
 
 
 def test_unchecked_shapes_end_a_process(unchecked):

@@ -67,6 +67,7 @@ class RankKernel(IPythonKernel):
     ]  # fmt: skip
     _cell: int | None = None  # the number of the last cell
     _since: float | None = None  # when it began; None once it has ended
+    _begun: float = 0.0  # when the last cell of the notebook began, seconds since the epoch
 
     async def do_execute(self, code, silent, *args, cell_meta=None, **kwargs):
         """Run a cell; tracebacks carry the notebook's own cell number.
@@ -75,6 +76,8 @@ class RankKernel(IPythonKernel):
         """
         meta = cell_meta or {}
         number = meta.get("execution_count")
+        if not silent:
+            self._begun = time.time()
         if number and not silent:
             self._shell().execution_count = number
         self._shell().evidence, self._cell, self._since = None, number, time.time()
@@ -146,8 +149,8 @@ class RankKernel(IPythonKernel):
         self.session.send(stream, "cut_reply", {"cut": group.cut()}, parent, ident)
 
     def made_request(self, stream, ident, parent):
-        """Say which collectives this rank has made since its group was made."""
-        calls = parting.made(group.made_at(), get_tmp_directory())
+        """Say which collectives of its group this rank has made since its cell began."""
+        calls = parting.made(max(group.made_at(), self._begun), get_tmp_directory())
         self.session.send(stream, "made_reply", {"calls": calls}, parent, ident)
 
 
