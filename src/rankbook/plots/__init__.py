@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from rankbook.plots.speed import break_even, break_even_steps, ladder, ladder_table
     from rankbook.plots.step_traces import step_trace
     from rankbook.plots.strategies import rank_memory, scaling
-    from rankbook.plots.tables import Table, recorded
+    from rankbook.plots.tables import Table, provenance, recorded
     from rankbook.plots.theme import color, powers, style
     from rankbook.plots.waterfall import speed_up_steps
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rankbook.plots.marks import beside, key
-from rankbook.plots.tables import Table
+from rankbook.plots.tables import Table, provenance
 from rankbook.plots.theme import BAD, INK, QUIET, WIDTH, color, style
 from rankbook.plots.theme import unit as name_unit
 
@@ -60,8 +60,7 @@ def ladder_table(results: Iterable[Mapping]) -> Table:
     results = [result for result in results if result.get("ladder")]
     lines = []
     for result in results:
-        where = f"{result['where']}, torch {result['libraries']['torch']}, {result['when']}"
-        lines.append([where, *[""] * (len(HEAD) - 1)])
+        lines.append([provenance(result), *[""] * (len(HEAD) - 1)])
         lines += [_line(row) for row in result["ladder"]]
     for kind in ("CPU", "GPU"):
         if not any(result["kind"] == kind for result in results):

@@ -41,3 +41,15 @@ def recorded(name: str, start: Path | None = None) -> list[dict]:
             files = sorted(folder.glob(f"{name}-*.json"))
             return [json.loads(file.read_text("utf-8")) for file in files]
     return []
+
+
+def provenance(result: dict) -> str:
+    """Where, when and under what load a record was made: a line to print above what it shows.
+
+    The load is the system's average of processes that want a core; a range where there were many.
+    """
+    load = result.get("load_average", result.get("load", "not recorded"))
+    if isinstance(load, dict):
+        load = f"{load['lowest']:.1f} to {load['highest']:.1f}"
+    torch = f"torch {result['libraries']['torch']}"
+    return ", ".join([result["where"], torch, result["when"], f"load {load}"])

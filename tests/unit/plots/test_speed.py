@@ -66,7 +66,7 @@ def test_the_ladders_table_names_machines_and_what_is_missing():
     result = {"kind": "CPU", "where": "2 CPU cores", "libraries": {"torch": "2.13"}}
     result |= {"when": "2026-01-02", "ladder": LADDER}
     table = plots.ladder_table([result, {"kind": "CPU", "rows": []}])
-    assert table.rows[0][0] == "2 CPU cores, torch 2.13, 2026-01-02"
+    assert table.rows[0][0] == "2 CPU cores, torch 2.13, 2026-01-02, load not recorded"
     assert table.rows[2] == ["sdpa", "96", "4.00 (3.00 to 5.00)", "31 s", "25.0%", "1.5 GiB", ""]
     assert table.rows[3][-1] == "side"
     assert table.rows[4][-1] == "skipped: this is a CPU"

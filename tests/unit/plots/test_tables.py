@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from rankbook import plots
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,3 +41,17 @@ def test_the_recorded_results_of_this_repository():
         assert {"what", "where", "when", "command", "rows"} <= result.keys()
         assert all({"bytes", "median", "p10", "p90", "repeats"} <= row.keys()
                    for row in result["rows"])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "load"),
+    [
+        ({"load": 2.6}, "load 2.6"),
+        ({"load_average": 6.4}, "load 6.4"),
+        ({"load": {"lowest": 1.12, "highest": 1.94}}, "load 1.1 to 1.9"),
+        ({}, "load not recorded"),
+    ],
+)
+def test_a_record_says_under_what_load_it_was_made(said, load):
+    made = {"where": "2 CPU cores", "when": "2026-11-22", "libraries": {"torch": "2.13.0"}}
+    assert plots.provenance(made | said) == f"2 CPU cores, torch 2.13.0, 2026-11-22, {load}"
