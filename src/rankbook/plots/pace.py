@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from rankbook.plots.marks import key
-from rankbook.plots.tables import Table, provenance
+from rankbook.plots.tables import Table
 from rankbook.plots.theme import INK, QUIET, WIDTH, color, style
 
 ORIGINAL_MS = 699  # a batch of 20 rows in each of two pipelines, as its log says after the warm-up
@@ -49,7 +49,6 @@ def throughput(results: Iterable[Mapping]) -> Figure | Table:
         lines = {str(line.get_label()): line for line in axes.lines}
         bars = {f"{count} microbatches": color(i) for i, count in enumerate(counts)}
         key(figure, {**bars, **lines}, columns=2)
-        axes.set_title(provenance(found))
     plt.close(figure)  # it is what the cell returns; left open, it would be shown twice
     return figure
 

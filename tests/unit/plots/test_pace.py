@@ -54,7 +54,6 @@ def test_bars_have_the_medians():
     assert [text.get_text() for text in axes.get_yticklabels()] == ["gpipe", "zbv"]
     lines = {line.get_label(): line.get_xdata()[0] for line in axes.lines}
     assert lines == {"one process, 1 thread": 100, "one process, 2 threads": 180}
-    assert axes.get_title("left") == "2 CPU cores, torch 2.13.0, 2026-01-02, load not recorded"
     spread = axes.collections[0].get_segments()[0][:, 0]
     assert spread.tolist() == [145, 155]
 
