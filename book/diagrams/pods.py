@@ -6,7 +6,7 @@ SIZE = (42, 44.5)
 
 
 def draw(p):
-    """In each pod an init starts torchrun, and that a rank; the store is in pod 0."""
+    """In each pod torchrun starts a rank, and its orphans go to PID 1; the store is in pod 0."""
     you = p.step(0.5, 1, 5.5, 4, say("you", "你"))
     job = p.file(17.6, 1, 9, 4, "TrainJob")
     jobs = p.step(35, 1, 6.5, 4, "JobSet")
@@ -23,8 +23,8 @@ def draw(p):
     p.message(agents[0], store, dashed=True, both=True)
     p.message(agents[1], store, say("rendezvous", "会合"), dashed=True, both=True, share=0.36)
     for rank, (agent, x) in enumerate(zip(agents, (2, 31), strict=True)):
-        init = p.process(None, x, 13.3, 9, 5.2, "init", "PID 1")
+        pause = p.process(None, x, 13.3, 9, 5.2, "pause", "PID 1")
         worker = p.process(rank, x, 28, 9, 4, f"rank {rank}")
-        p.message(init, agent)
+        p.message(agent, pause, dashed=True)
         p.message(agent, worker)
         p.message(worker, disk, rank=rank, both=True)
