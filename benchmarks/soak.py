@@ -96,6 +96,7 @@ def row(start: str, run: FaultRun) -> dict:
         "start": start,
         "seed": plan.seed,
         "passed": not run.problems,
+        "questions": run.failed,
         "told": str(run),
         "exactly": run.exactly,
         "sharded": plan.sharded,
@@ -214,9 +215,9 @@ def main() -> int:
     rows = read(options.runs)
     path = report(rows, options.drivers)
     print(path.read_text())
-    lost = [row for row in rows if not row.get("passed", True)]
-    print(f"nothing lost in any run; {path}" if not lost else f"LOST: {len(lost)}, see {folder}")
-    return int(bool(lost))
+    failed = len(lost(rows))
+    print(f"LOST: {failed}, see {folder}" if failed else f"nothing lost in any run; {path}")
+    return int(failed > 0)
 
 
 def run_all(plans: list[tuple[str, Plan]], options: argparse.Namespace, folder: Path) -> bool:
@@ -238,6 +239,20 @@ def read(file: Path) -> list[dict]:
     return sorted((json.loads(line) for line in lines), key=lambda row: row["seed"])
 
 
+def lost(rows: list[dict]) -> list[dict]:
+    """Every run that did not pass, whichever kind of start it had: its seed, and what failed."""
+    return [
+        {
+            "start": row["start"],
+            "seed": row["seed"],
+            "questions": row.get("questions", []),  # by number; runs of long ago have none
+            "what": row["told"],
+        }
+        for row in rows
+        if not row.get("passed", True)
+    ]
+
+
 def report(rows: list[dict], drivers: int) -> Path:
     """Write the result file."""
     runs = [row for row in rows if "why" not in row and row["start"] != "identical"]
@@ -248,7 +263,8 @@ def report(rows: list[dict], drivers: int) -> Path:
     return write(
         f"soak-cpu-{os.cpu_count()}",
         "seconds from a fault to the next step of those who go on, by the kind of fault; "
-        f"{sum(run['passed'] for run in warm)} of {len(warm)} seeds lost nothing",
+        f"{sum(run['passed'] for run in warm)} of {len(warm)} seeds lost nothing, and "
+        f"{sum(run['passed'] for run in again)} of the {len(again)} that ran once more",
         table(rows),
         seeds=[min(run["seed"] for run in warm), max(run["seed"] for run in warm)],
         passed=counts["passed"],
@@ -267,7 +283,7 @@ def report(rows: list[dict], drivers: int) -> Path:
         },
         cold_start=summary(cold, unit=1.0) if cold else None,
         goal={"worker_killed, cold, times the start": 3},
-        lost=[{"seed": run["seed"], "what": run["told"]} for run in runs if not run["passed"]],
+        lost=lost(rows),
         skipped=[{"seed": row["seed"], "why": row["why"]} for row in rows if "why" in row],
         drivers=drivers,
         minutes=round(sum(run["seconds"] for run in runs) / 60, 1),

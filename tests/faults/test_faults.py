@@ -99,11 +99,22 @@ def test_a_program_that_repeats_samples_is_found_out(driver, tmp_path):
     plan = Plan(12345, nodes=1, workers=2, steps=20, faults=(Fault("worker_killed", 6, 0.5),))
     run = Driver(driver.torchrun, tmp_path, cell=FORGETFUL).run(plan)
     told = str(run)
+    assert run.failed == [3, 4, 5]
     assert re.search(r"LOST: epoch 0: 50 samples: \d+ once, [1-9]\d* twice", told)
     assert "LOST: the loss of" in told and "LOST: 0.weight is not the same to the bit" in told
     assert "again:" not in told  # this plan was not drawn
     assert {path.name for path in run.folder.iterdir()} == {"0-a.log", "disk", "events.jsonl"}
     assert "torchrun started the workers again" in (run.folder / "0-a.log").read_text()
+
+
+def test_a_run_whose_faults_cannot_all_strike_is_audited_all_the_same(driver, monkeypatch):
+    """Seed 424 was one, with TORCH_ELASTIC_WORKER_IDENTICAL=1: done before its last fault."""
+    late = Fault("worker_killed", steps=6, draw=0.5)
+    monkeypatch.setattr("rankbook.testbed.faults.driver.LONGER", 1)
+    run = driver.run(Plan(12347, nodes=1, workers=2, steps=5, faults=(late,)))
+    assert run.problems == ["not all of the faults could strike: 5 steps were done too soon"]
+    assert not run.injected and not run.failed and run.exactly and run.seconds
+    assert len(run.worlds) == 1
 
 
 def test_a_job_that_torchrun_gives_up_is_started_anew(driver, monkeypatch):

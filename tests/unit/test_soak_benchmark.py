@@ -5,11 +5,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks import record, soak
 from rankbook.testbed.faults import Fault, FaultRun, InjectedFault
 
 
-def run(seed: int, start: float, *seconds: float | None, problems: tuple = ()) -> FaultRun:
+def run(
+    seed: int, start: float, *seconds: float | None, problems: tuple = (), question: int = 0
+) -> FaultRun:
     plan = soak.cold_plan(seed)
     killed = Fault("worker_killed", 5, 0.5)
     injected = [InjectedFault(killed, 6, 1.0, each, 2) for each in seconds]
@@ -22,6 +26,7 @@ def run(seed: int, start: float, *seconds: float | None, problems: tuple = ()) -
         exactly=True,
         start=start,
         seconds=10.0,
+        failed=[question] if question else [],
     )
 
 
@@ -48,7 +53,8 @@ def test_a_row_for_each_kind_and_the_ratio_of_the_cold_ones():
 
 def test_what_was_lost_is_listed(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    warm = [run(1, 0.5, 2.0), run(2, 0.5, 2.0, problems=("step 3 was never done",))]
+    never = run(2, 0.5, 2.0, problems=("step 3 was never done",), question=2)
+    warm = [run(1, 0.5, 2.0), never]
     skipped = {"start": "warm", "seed": 4, "why": "network namespaces need root"}
     path = soak.report([*rows(warm, [run(9, 4.0, 8.0)]), skipped], drivers=3)
     result = json.loads(path.read_text())
@@ -57,8 +63,9 @@ def test_what_was_lost_is_listed(monkeypatch, tmp_path):
     assert (result["faults"], result["compared_to_the_bit"], result["drivers"]) == (3, 3, 3)
     assert result["cold_start"]["median"] == 4.0 and result["started_anew"] == {}
     assert path.name.startswith("soak-cpu-")
-    assert [lost["seed"] for lost in result["lost"]] == [2]
-    assert "LOST: step 3 was never done" in result["lost"][0]["what"]
+    (lost,) = result["lost"]
+    assert (lost["start"], lost["seed"], lost["questions"]) == ("warm", 2, [2])
+    assert "LOST: step 3 was never done" in lost["what"]
     assert result["skipped"] == [{"seed": 4, "why": "network namespaces need root"}]
     assert set(result["load_average"]) == {"lowest", "highest"}
 
@@ -82,6 +89,25 @@ def test_what_torch_ended_runs_once_more(monkeypatch, tmp_path):
     assert result["runs"] == 2 and set(result["started_anew"]) == {"45"}
     assert result["once_more"] == {"with": "TORCH_ELASTIC_WORKER_IDENTICAL=1", "runs": 1,
                                    "passed": 1, "started_anew": {}}  # fmt: skip
+
+
+@pytest.mark.parametrize("failed", ["warm", "cold", "identical"])
+def test_no_kind_of_run_can_fail_and_be_left_out(failed, monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    ended = replace(run(45, 1.0, 2.0), given_up=["DistStoreError: wait timeout"])
+    bad = run(45, 1.0, 2.0, problems=("the agent a ended with 1",), question=1)
+    found = [
+        soak.row(start, bad if start == failed else ended)
+        for start in ("warm", "cold", "identical")
+    ]
+    result = json.loads(soak.report(found, drivers=1).read_text())
+    again = result["once_more"]
+    missing = result["runs"] - result["passed"] + again["runs"] - again["passed"]
+    assert missing == len(result["lost"]) == 1
+    (lost,) = result["lost"]
+    assert (lost["start"], lost["seed"], lost["questions"]) == (failed, 45, [1])
+    once_more = int(failed != "identical")
+    assert f"and {once_more} of the 1 that ran once more" in result["what"]
 
 
 class Instead:

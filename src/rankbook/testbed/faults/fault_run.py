@@ -25,6 +25,8 @@ class InjectedFault:
 class FaultRun:
     """How a plan went. problems: what was lost, one sentence each; none if nothing was.
 
+    failed: the numbers of the audit's questions that found them; a run that did not go as planned
+    has problems beside those.
     given_up: why the agents gave up, each time that the job was started anew, as a scheduler does.
     worlds: the world sizes of the steps that count. exactly: whether the parameters were compared
     to the bit. start: seconds from the birth of the first workers to their first step.
@@ -39,6 +41,13 @@ class FaultRun:
     exactly: bool = False
     start: float = 0.0
     seconds: float = 0.0
+    failed: list[int] = field(default_factory=list)
+
+    def ask(self, question: int, found: list[str]) -> None:
+        """Keep what an audit's question found: none if nothing was lost."""
+        self.problems += found
+        if found and question not in self.failed:
+            self.failed.append(question)
 
     def __str__(self) -> str:
         """What a person needs to find the mistake: plan, what happened, where the record is."""

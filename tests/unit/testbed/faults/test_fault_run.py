@@ -12,3 +12,11 @@ def test_a_run_that_lost_something_says_how_to_have_it_again_if_it_was_drawn():
     assert "again: python -m rankbook.testbed.faults --seed 17" in str(drawn)
     assert "again" not in str(replace(drawn, plan=replace(drawn.plan, steps=5)))
     assert "record" not in str(replace(drawn, problems=[]))
+
+
+def test_a_run_knows_which_questions_failed():
+    run = FaultRun(draw_plan(17), Path("here"))
+    run.ask(2, [])
+    run.ask(6, ["x.tmp was left among the checkpoints"])
+    run.ask(6, ["worker 9 still runs"])
+    assert run.failed == [6] and len(run.problems) == 2
