@@ -17,6 +17,7 @@ LAYOUTS = {
         ("dp=2,tp=2", "fsdp", None),
         ("dp=4", "2", None),
         ("pp=2,dp=2", "fsdp", "zbv"),
+        ("pp=2,dp=2", "fsdp", "loopedbfs"),
         ("cp=4", "none", None),
         ("dp=2,cp=2", "fsdp", None),
         ("pp=2,cp=2", "none", "zbv"),

@@ -18,6 +18,7 @@ CASES = {
         ("dp=2,tp=2", "fsdp", None),
         ("pp=2,dp=2", "none", "gpipe"),
         ("pp=2,dp=2", "fsdp", "interleaved1f1b"),
+        ("pp=2,dp=2", "fsdp", "loopedbfs"),
         ("pp=2,dp=2", "fsdp", "interleavedzb"),
         ("pp=2,tp=2", "none", "interleavedzb"),
         ("cp=4", "none", None),

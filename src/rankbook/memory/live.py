@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
@@ -16,9 +15,8 @@ from rankbook.memory.setup import Setup
 from rankbook.memory.updating import Sharing, Update
 from rankbook.mesh.building import Part, build
 from rankbook.mesh.layout import Layout
-from rankbook.mesh.stepping import accumulate, finish
+from rankbook.mesh.stepping import accumulate
 from rankbook.models.transformer import TransformerConfig, TransformerLM
-from rankbook.parallel.replicas import average
 
 BUILT = {  # of what a formula can describe, what a live rank is
     "regather": False,
@@ -62,28 +60,7 @@ class LiveStep:
         if "activations" in self.setup.offload:
             saving = OnHost(self.part.parameters(), lambda: self.marking("host"))
         with saving:
-            if self.setup.pp > 1:
-                return accumulate(self.part, tokens, targets)
-            return self._accumulate(tokens, targets)
-
-    def _accumulate(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """As with a pipeline of one stage; but FSDP2 shards after each microbatch, as it should.
-
-        Under torch's pipelining it keeps parameters and gradients whole until the last one.
-        """
-        part, times = self.part, self.setup.microbatches
-        replicas = part.mesh["dp"].get_group()
-        mine = [part.plan.share(ids, dist.get_rank(replicas)) for ids in (tokens, targets)]
-        (module,) = part.modules.values()
-        total = torch.zeros((), device=self.device)
-        for ids, wanted in zip(*(each.to(self.device).chunk(times) for each in mine), strict=True):
-            logits = module(ids)
-            loss = part.loss_fn(logits, wanted) / times
-            loss.backward()
-            total += loss.detach()
-            del logits, loss  # or they are there until the next ones are
-        finish(part)
-        return average(total, replicas)
+            return accumulate(self.part, tokens, targets)
 
     def update(self) -> None:
         """The optimizer's work, which is the host's where its state is there."""
@@ -144,7 +121,7 @@ def prepare(
         copies=setup.precision == "bf16",
         host="optimizer" in setup.offload,
         scatter=setup.zero == 2,
-        times=setup.microbatches if setup.pp > 1 else 1,  # else the loss is divided
+        times=setup.microbatches,
     )
     return LiveStep(part, setup, update)
 

@@ -30,7 +30,6 @@ from rankbook.parallel.stages import cut
 
 # of logits that somebody might change in place; nobody does
 warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
-WHOLE_BACKWARD = ("gpipe", "1f1b", "interleaved1f1b")  # where a layer may be sharded for itself
 
 
 class Part(Pipeline):
@@ -159,8 +158,7 @@ def build_stage(
     if change:
         change(stage)
     if layout.shard > 1:
-        each_layer = plan.schedule in WHOLE_BACKWARD
-        shard(stage, layout.sharing(mesh), each_layer, **sharing)
+        shard(stage, layout.sharing(mesh), not plan.kind.splits_backward, **sharing)
     stage = stage.to_empty(device=device)
     fill(stage, seed)
     return stage

@@ -11,7 +11,7 @@ from math import prod
 
 import torch
 
-from rankbook.mesh.building import WHOLE_BACKWARD, make_plan
+from rankbook.mesh.building import make_plan
 from rankbook.mesh.counts import OTHER, Message, Sent
 from rankbook.mesh.layout import DIMENSIONS, Layout
 from rankbook.mesh.traffic import ring_bytes
@@ -58,9 +58,9 @@ def predicted_traffic(
     actions = list(_actions(plan, pipeline_rank))
     messages = [
         *_pipeline(plan, layout, actions, tokens * config.d_model),
-        *_tensor(layout, shapes, actions, tokens, config),
+        *_tensor(layout, shapes, actions, tokens, config, _summed(layout, plan)),
         *_context(layout, shapes, actions, tokens * config.d_model // layout.tp, shard),
-        *_replicas(layout, shapes, actions, plan.schedule in WHOLE_BACKWARD),
+        *_replicas(layout, shapes, actions, plan),
         *_scalars(layout),
     ]
     return Sent(DIMENSIONS, (m for m in messages if m.ranks > 1))
@@ -106,11 +106,13 @@ def _tensor(
     actions: Iterable[PlannedAction],
     tokens: int,
     config: TransformerConfig,
+    summed: int,
 ) -> Iterator[Message]:
     """Before each half of a layer the sequence is gathered, after it summed and scattered.
 
     Backward it is the other way round. The embedding scatters, the head gathers, and the loss
-    takes three numbers a token. Gradients of norms are sums over parts of the sequences.
+    takes three numbers a token. Gradients of norms are sums over parts of the sequences, made
+    `summed` times.
     """
     n, stream = layout.tp, tokens * config.d_model
 
@@ -132,7 +134,12 @@ def _tensor(
     for mine in shapes.values():
         for name, shape in mine.items():
             if "norm" in name:
-                yield _message("tp", "all_reduce", n, prod(shape))
+                yield from [_message("tp", "all_reduce", n, prod(shape))] * summed
+
+
+def _summed(layout: Layout, plan: PipelinePlan) -> int:
+    """How often gradients are summed over `tp`: once, or whenever FSDP2 scatters them."""
+    return plan.microbatches if layout.shard > 1 and plan.stages == 1 else 1
 
 
 def _context(
@@ -169,9 +176,12 @@ def _layers(shapes: Shapes) -> int:
 
 
 def _replicas(
-    layout: Layout, shapes: dict[int, Shapes], actions: list[PlannedAction], each_layer: bool
+    layout: Layout, shapes: dict[int, Shapes], actions: list[PlannedAction], plan: PipelinePlan
 ) -> Iterator[Message]:
-    """Every gradient averaged; or shards gathered before they are used, gradients scattered."""
+    """Every gradient averaged; or shards gathered before they are used, gradients scattered.
+
+    One stage shards again after each microbatch; of several, torch's pipelining scatters once.
+    """
     if layout.shard == 1:
         for mine in shapes.values():
             yield from (
@@ -181,10 +191,12 @@ def _replicas(
     n, groups = layout.shard, layout.dp // layout.shard
     for stage, mine in shapes.items():
         own = [action for action in actions if action.stage == stage]
-        for unit, floats in _units(mine, n, each_layer).items():
-            times = 1 if unit == "root" else _gathers(own)
+        scatters = plan.microbatches if plan.stages == 1 else 1
+        gathers = 2 * scatters if plan.stages == 1 else _gathers(own)
+        for unit, floats in _units(mine, n, not plan.kind.splits_backward).items():
+            times = scatters if unit == "root" else gathers
             yield from [_message("dp", "all_gather", n, floats)] * times
-            yield _message("dp", "reduce_scatter", n, floats * n)
+            yield from [_message("dp", "reduce_scatter", n, floats * n)] * scatters
             yield _message("dp", "all_reduce", groups, floats)
 
 

@@ -110,7 +110,7 @@ class Pipeline:
         return self._schedules[key]
 
     def _run(self, tokens: torch.Tensor, targets: torch.Tensor, training: bool) -> torch.Tensor:
-        self._check(tokens, targets)
+        self.check(tokens, targets)
         tokens, targets = self.mine(tokens), self.mine(targets)
         schedule = self.schedule(tokens.shape, training)
         last = self.plan.stages - 1 in self.modules
@@ -135,7 +135,8 @@ class Pipeline:
         """The mean of `loss` over the replicas, in place and returned; on all ranks."""
         return average(loss, self.mesh["dp"].get_group())
 
-    def _check(self, tokens: torch.Tensor, targets: torch.Tensor) -> None:
+    def check(self, tokens: torch.Tensor, targets: torch.Tensor) -> None:
+        """Raise ValueError unless this replica's share of a batch suits plan and model."""
         if tokens.dim() != 2 or tokens.shape != targets.shape:
             raise ValueError(
                 f"tokens {tuple(tokens.shape)} and targets {tuple(targets.shape)} must both be "

@@ -15,15 +15,21 @@ from torch.distributed.pipelining.schedules import PipelineScheduleMulti, _Pipel
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule: its `name`, the class that runs it, and how stages lie on ranks.
+    """A schedule: its `name`, the class that runs it, and what it asks of stages and microbatches.
 
     placement: "single" (one stage per rank), "loop" (rank r of P holds r, r + P, r + 2P, ...) or
     "v" (rank r holds r and 2P - 1 - r: down and up again, so rank 0 has the first and the last).
+    splits_backward: it calls the two halves of a backward pass apart (gradients of the input, then
+    of the parameters), which neither a layer of FSDP2 nor a compiled one survives. fills: it needs
+    a microbatch for each stage. in_rounds: its microbatches come in equal rounds.
     """
 
     name: str
     cls: type
     placement: str
+    splits_backward: bool = False
+    fills: bool = False
+    in_rounds: bool = False
 
     @property
     def stages_per_rank(self) -> int:
@@ -44,12 +50,12 @@ class Schedule:
                 "both must be 1 or more"
             )
         self._check_stages(ranks, stages)
-        if self.name in ("1f1b", "dualpipev") and microbatches < stages:
+        if self.fills and microbatches < stages:
             raise ValueError(
                 f"schedule {self.name} needs at least as many microbatches as stages: "
                 f"{microbatches} microbatches, {stages} stages; use {stages} microbatches or more"
             )
-        if self.name in ("interleaved1f1b", "interleavedzb"):
+        if self.in_rounds:
             rounds = max(1, microbatches // ranks)
             if microbatches % rounds:
                 raise ValueError(
@@ -80,12 +86,20 @@ _SCHEDULES = {
     schedule.name: schedule
     for schedule in (
         Schedule("gpipe", torch_schedules.ScheduleGPipe, "single"),
-        Schedule("1f1b", torch_schedules.Schedule1F1B, "single"),
-        Schedule("interleaved1f1b", torch_schedules.ScheduleInterleaved1F1B, "loop"),
+        Schedule("1f1b", torch_schedules.Schedule1F1B, "single", fills=True),
+        Schedule(
+            "interleaved1f1b", torch_schedules.ScheduleInterleaved1F1B, "loop", in_rounds=True
+        ),
         Schedule("loopedbfs", torch_schedules.ScheduleLoopedBFS, "loop"),
-        Schedule("interleavedzb", torch_schedules.ScheduleInterleavedZeroBubble, "loop"),
-        Schedule("zbv", torch_schedules.ScheduleZBVZeroBubble, "v"),
-        Schedule("dualpipev", torch_schedules.ScheduleDualPipeV, "v"),
+        Schedule(
+            "interleavedzb",
+            torch_schedules.ScheduleInterleavedZeroBubble,
+            "loop",
+            True,
+            in_rounds=True,
+        ),
+        Schedule("zbv", torch_schedules.ScheduleZBVZeroBubble, "v", True),
+        Schedule("dualpipev", torch_schedules.ScheduleDualPipeV, "v", True, fills=True),
     )
 }
 

@@ -10,9 +10,8 @@ from torch.optim import SGD
 from rankbook.cost_model.network import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
-from rankbook.mesh import Part, build, clip_grad_norm, train_step
+from rankbook.mesh import build, train_step
 from rankbook.models.transformer import TransformerConfig, TransformerLM
-from rankbook.parallel.replicas import here
 from rankbook.plan.machines import Assumptions, Card, Machines
 from rankbook.plan.pretended import pretend_card
 
@@ -27,10 +26,9 @@ def step_in_small(
     """A step of `setup` as a function of nothing, which returns the loss; on all ranks, on the CPU.
 
     config: of the whole model; a sequence has its max_length. rows: of the whole batch, random, the
-    same on all ranks. flops: FLOP/s of the card that each rank pretends to have. ZeRO 3 without a
-    pipeline runs its microbatches as a loop over small batches does, each forward and backward for
-    itself. Raises ValueError for ZeRO 1 and 2 and for what else ranks do not do here (`PLAIN`), and
-    for a batch that is not `setup.sequences` x microbatches x replicas.
+    same on all ranks. flops: FLOP/s of the card that each rank pretends to have. Raises
+    ValueError for ZeRO 1 and 2 and for what else ranks do not do here (`PLAIN`), and for a batch
+    that is not `setup.sequences` x microbatches x replicas.
     """
     _check(setup)
     planned = setup.sequences * setup.microbatches * setup.dp
@@ -39,18 +37,13 @@ def step_in_small(
             f"{setup.sequences} sequences x {setup.microbatches} microbatches x {setup.dp} "
             f"replicas are {planned} rows, not {rows}; change one of them"
         )
-    looped = setup.zero == 3 and setup.pp == 1
-    together = 1 if looped else setup.microbatches
-    cpu, kind = torch.device("cpu"), setup.schedule
-    part = build(config, setup.layout, cpu, seed, schedule=kind, microbatches=together)
+    cpu, kind, m = torch.device("cpu"), setup.schedule, setup.microbatches
+    part = build(config, setup.layout, cpu, seed, schedule=kind, microbatches=m)
     for stage in part.modules.values():
         pretend_card(cast(TransformerLM, stage), ModelShape.of(config), flops, setup.tp)
     optimizer = SGD(part.parameters(), lr=0.01)
     tokens, targets = random_text(config, rows)
-    if not looped:
-        return lambda: train_step(part, optimizer, tokens, targets, MAX_NORM)[0]
-    pairs = [ids.chunk(setup.microbatches) for ids in (tokens, targets)]
-    return lambda: _looped(part, optimizer, list(zip(*pairs, strict=True)))
+    return lambda: train_step(part, optimizer, tokens, targets, MAX_NORM)[0]
 
 
 def _check(setup: Setup) -> None:
@@ -60,19 +53,6 @@ def _check(setup: Setup) -> None:
         given = getattr(setup, name)
         if type(plain)(given) != plain:
             raise ValueError(f"a step in small has {name}={plain!r} only, not {given!r}; change it")
-
-
-def _looped(part: Part, optimizer: SGD, small: list[tuple[torch.Tensor, ...]]) -> torch.Tensor:
-    """Gradients of all `small` batches, one after the other, then one update."""
-    optimizer.zero_grad()
-    replica = part.mesh["dp"].get_local_rank()
-    losses = [part.step(*(part.plan.share(ids, replica) for ids in pair)) for pair in small]
-    for parameter in part.parameters():
-        if parameter.grad is not None:  # the mean over small batches, not their sum
-            here(parameter.grad).div_(len(small))
-    clip_grad_norm(part.parameters(), MAX_NORM, part.mesh)
-    optimizer.step()
-    return torch.stack(losses).mean()
 
 
 def random_text(config: TransformerConfig, rows: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,8 +1,12 @@
-"""What is left of a schedule for evaluation."""
+"""What is known of a schedule is what torch's own does; what is left of it for evaluation."""
 
 from types import SimpleNamespace
 
-from rankbook.parallel.schedules import _without_idle
+import pytest
+
+from rankbook.parallel import PipelinePlan, schedule_names
+from rankbook.parallel.planned_actions import action_lists
+from rankbook.parallel.schedules import _without_idle, find_schedule
 
 
 def actions(line: str) -> list:
@@ -27,3 +31,24 @@ def test_nothing_is_gathered_that_no_forward_needs():
     assert said("0U 0F 0R 1U 1R 0U 0F 1U 1R 0R 1U") == "0U 0F 0R 0U 0F 0R"
     assert said("1U 0U 1F 0R 1R") == "1U 1F 1R"
     assert said("0U 0F 1U 1F 0R") == "0U 0F 1U 1F 0R"  # never let go: nor was it before
+
+
+@pytest.mark.parametrize("name", schedule_names())
+def test_a_schedule_splits_the_backward_pass_if_torchs_lists_do(name):
+    lists = action_lists(PipelinePlan(name, 2, 4)).values()
+    kinds = {action.kind for together in lists for each in together for action in each}
+    assert kinds == ({"F", "I", "W"} | kinds if find_schedule(name).splits_backward else {"F", "B"})
+
+
+@pytest.mark.parametrize("name", schedule_names())
+def test_a_schedule_that_needs_a_microbatch_a_stage_refuses_fewer(name):
+    kind = find_schedule(name)
+    stages = 2 * kind.stages_per_rank
+    if kind.fills:
+        with pytest.raises(ValueError, match=f"use {stages} microbatches or more"):
+            kind.check(2, stages, stages - 1)
+    elif not kind.in_rounds:
+        kind.check(2, stages, 1)
+    if kind.in_rounds:
+        with pytest.raises(ValueError, match="in 2 equal rounds; use 4"):
+            kind.check(2, stages, 5)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from rankbook.mesh import Layout
 from rankbook.models import preset
-from rankbook.parallel import PipelinePlan
+from rankbook.parallel import PipelinePlan, find_schedule
 from rankbook.programs.options import Parser, positive, typed
 from rankbook.programs.train_lm.options import Options as MeshOptions
 from rankbook.programs.train_lm.training import (
@@ -94,4 +94,4 @@ def _ranks(options: Options, world_size: int) -> int:
 
 def _fewest(options: Options) -> int:
     """The fewest stages that the schedule puts in a process."""
-    return 1 if options.schedule in (None, "gpipe", "1f1b") else 2
+    return find_schedule(options.schedule or "1f1b").stages_per_rank

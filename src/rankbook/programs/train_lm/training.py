@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankbook.parallel import schedule_names
+from rankbook.parallel import find_schedule, schedule_names
 from rankbook.programs.options import Parser, positive, rate
 
 # What the presets of the model do not say. AdamW divides a gradient by its size: with its usual
@@ -14,8 +14,6 @@ DEFAULTS = {
     "tiny": {"steps": 200, "lr": 6e-3, "warm_up": 20, "eps": 1e-5},
     "original": {"steps": 150, "lr": 1e-4, "warm_up": 50, "eps": 1e-8},
 }
-# torch 2.13 raises there: "compiled with non-empty donated buffers"
-SPLIT = ("interleavedzb", "zbv", "dualpipev")
 # a run that goes on must have them as they were; on how many ranks, cut in which way, is free
 DECIDING = ("preset", "batch", "window", "lr", "warm_up", "eps", "max_norm", "seed", "bf16")
 
@@ -74,7 +72,8 @@ def training_parser(
     add("--preset", choices=list(DEFAULTS), default="tiny", help="the sizes of the model")
     names = schedule_names()
     add("--schedule", choices=names, help="(1f1b; interleaved1f1b with several stages a process)")
-    add("--microbatches", type=positive, help="parts of a pipeline's share of the batch (4)")
+    parts = "of a pipeline (4); without one, backward passes that accumulate gradients (1)"
+    add("--microbatches", type=positive, help=parts)
     rows = f"rows of the text in a step, for all replicas ({batch})"
     add("--batch", type=positive, default=batch, help=rows)
     add("--window", type=positive, default=window, help=f"tokens of a row in a step ({window})")
@@ -111,8 +110,11 @@ def left_open(parsed: Any) -> dict[str, Any]:
 
 
 def check_compile(compiled: bool, schedule: str) -> None:
-    """Raise ValueError where compiled layers cannot be run by `schedule`."""
-    if compiled and schedule in SPLIT:
+    """Raise ValueError where compiled layers cannot be run by `schedule`.
+
+    torch 2.13 raises there: "compiled with non-empty donated buffers".
+    """
+    if compiled and find_schedule(schedule).splits_backward:
         raise ValueError(
             f"--compile does not go with schedule {schedule}: it calls the two halves of backward "
             "apart, and a compiled layer has one; use another schedule, or leave out --compile"
