@@ -56,10 +56,11 @@ def layer_of(shape: ModelShape, setup: Setup) -> Kept:
         kept = c * (h / s + matrices + sums + (2 if shape.gated else 1) * f)
         anew = max(0.0, full - c * (h / s + matrices))
         return Kept(kept, anew, work, *ends, f"{c} (3 h + q + 2 k + f)/t")
+    core = _core(shape, setup) if setup.checkpointing == "attention" else 0.0
     streams = "4 h" if s == 1 or setup.regather else "2 h + 2 t h"
     inner = _between(shape)
     letters = f"{c} ({streams} + 2 q + 2 k + {inner if inner > 1 else ''}f)/t"
-    return Kept(full, 0.0, work, *ends, letters)
+    return Kept(full - core, core, work, *ends, letters)
 
 
 def _full(shape: ModelShape, setup: Setup, s: int) -> float:
@@ -70,13 +71,16 @@ def _full(shape: ModelShape, setup: Setup, s: int) -> float:
     values += _between(shape) * shape.feed_forward / t
     exact = 2 * (2 if shape.biases else 1) / s  # in 32 bits
     masks = 2 * h / s if shape.dropout else 0.0
-    if setup.eager_attention:
-        weights = shape.heads * shape.sequence / t
-        values += (2 if shape.dropout else 1) * weights
-        masks += weights if shape.dropout else 0.0
-    else:
-        exact += shape.heads / t
-    return c * values + 4 * exact + masks
+    return c * values + 4 * exact + masks + _core(shape, setup)
+
+
+def _core(shape: ModelShape, setup: Setup) -> float:
+    """Of it, what lies inside attention, between queries, keys, values and the result."""
+    if not setup.eager_attention:
+        return 4 * shape.heads / setup.tp
+    weights = shape.heads * shape.sequence / setup.tp
+    values = (2 if shape.dropout else 1) * widths(setup.precision).compute
+    return (values + (1 if shape.dropout else 0)) * weights  # a mask takes a byte
 
 
 def _between(shape: ModelShape) -> int:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 CHECKPOINTING = {
     "none": "everything that backward needs is kept",
-    "selective": "attention is computed anew, the matrices' results are kept",
+    "attention": "attention's core alone is computed anew (Megatron-LM's selective)",
+    "selective": "the matrices' results are kept; norms, activations, attention are computed anew",
     "layers": "each layer keeps its input, and is computed anew",
 }
 PRECISIONS = {

@@ -6,11 +6,11 @@ from typing import Any
 
 from rankbook.memory.setup import Setup
 from rankbook.memory.terms import Terms
+from rankbook.plan.accuracy import summary
 from rankbook.plan.answer import Answer
 from rankbook.plan.fake_ranks import Tracked
 from rankbook.plan.machines import Assumptions, Machines
 from rankbook.plan.model import Model
-from rankbook.plan.published import summary
 from rankbook.plan.reasons import why_it_lost
 from rankbook.plan.search import Plan
 from rankbook.plan.settings.every import settings_of
@@ -146,8 +146,8 @@ def words(setup: Setup) -> str:
         if setup.zero and setup.sharing < setup.dp:
             said += f" in groups of {setup.sharing}"
     said += f", {setup.microbatches} x {setup.sequences}"
-    how = {"none": "", "selective": ", selective", "layers": ", checkpointed"}
-    return said + how[setup.checkpointing]
+    how = {"none": "", "layers": ", checkpointed"}
+    return said + how.get(setup.checkpointing, f", {setup.checkpointing}")
 
 
 def _parts(terms: Terms, unit: str, scale: float) -> dict[str, dict[str, Any]]:

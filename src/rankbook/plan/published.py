@@ -1,14 +1,13 @@
-"""A plan's predictions beside what others measured: the error of each row, and the medians.
+"""A plan's predictions beside what others measured, row by row; `rankbook.plan.accuracy` sums up.
 
 ::
 
     rows = compare()                        # 169 step times, 73 memories
-    summary()["time"]["held out"]           # {"median": 0.2, "rows": 118, "sources": 7}
+    rows[0].words, rows[0].error
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 from rankbook.memory.formula import fullest, memory_of
@@ -17,19 +16,25 @@ from rankbook.plan.published_rows import Published, Source, published
 from rankbook.plan.published_units import MEMORY
 from rankbook.plan.step import step_time
 
-USES = ("held out", "fitted")
-GOALS = {"time": 0.25, "memory": 0.10}  # of the median
-
 
 @dataclass(frozen=True)
 class Compared:
-    """What was predicted for a row and what was measured: seconds of a step, or bytes."""
+    """What was predicted for a `run` and what was measured: seconds of a step, or bytes."""
 
-    source: Source
-    words: str
+    run: Published
     what: str
     predicted: float
     measured: float
+
+    @property
+    def source(self) -> Source:
+        """Where the row comes from."""
+        return self.run.source
+
+    @property
+    def words(self) -> str:
+        """What ran, in a few words."""
+        return self.run.words
 
     @property
     def error(self) -> float:
@@ -37,14 +42,19 @@ class Compared:
         return self.predicted / self.measured - 1
 
     @property
-    def fitted(self) -> bool:
-        """Whether assumptions were chosen with its source."""
-        return self.source.use == "fitted"
-
-    @property
     def kind(self) -> str:
         """ "time" or "memory"."""
         return "time" if self.what == "seconds" else "memory"
+
+    @property
+    def use(self) -> str:
+        """ "fitted" if its source chose assumptions of this kind, or "held out"."""
+        return "fitted" if self.kind in self.source.chose else "held out"
+
+    @property
+    def fitted(self) -> bool:
+        """Whether assumptions were chosen with rows of this kind and source."""
+        return self.use == "fitted"
 
 
 def compare(assumed: Assumptions | None = None) -> list[Compared]:
@@ -58,12 +68,10 @@ def _compared(row: Published, assumed: Assumptions) -> Iterable[Compared]:
     own = assumed if row.overlap else replace(assumed, hidden=0.0)
     machines = replace(row.machines, assumed=own)
     if "seconds" in row.measured:
-        seconds = seconds_of(row, machines)
-        yield Compared(row.source, row.words, "seconds", seconds, row.measured["seconds"])
+        yield Compared(row, "seconds", seconds_of(row, machines), row.measured["seconds"])
     what = next((each for each in MEMORY if each in row.measured), None)
     if what:
-        nbytes = bytes_of(row, machines, what)
-        yield Compared(row.source, row.words, what, nbytes, row.measured[what])
+        yield Compared(row, what, bytes_of(row, machines, what), row.measured[what])
 
 
 def seconds_of(row: Published, machines: Machines) -> float:
@@ -92,31 +100,3 @@ def _tensors(row: Published, setup: Any) -> float:
         uneven = replace(row.shape, layers=row.first_layers * setup.pp)
         return memory_of(uneven, setup, 0).total
     return fullest(row.shape, setup)[1].total
-
-
-def median_error(rows: Iterable[Compared]) -> float:
-    """The median of absolute errors; not a number without rows."""
-    errors = [abs(row.error) for row in rows]
-    return median(errors) if errors else float("nan")
-
-
-def summary(rows: list[Compared] | None = None) -> dict[str, dict[str, dict[str, float]]]:
-    """For "time" and "memory", "held out" and "fitted": median of absolute errors, rows, sources.
-
-    "by source" has a median for each source, and "of sources" the median of those held out.
-    """
-    rows = compare() if rows is None else rows
-    found: dict[str, Any] = {}
-    for kind in GOALS:
-        own = [row for row in rows if row.kind == kind]
-        found[kind] = {use: _group([r for r in own if r.source.use == use]) for use in USES}
-        names = dict.fromkeys(row.source for row in own)
-        by = {s.name: _group([r for r in own if r.source == s]) for s in names}
-        held = [by[s.name]["median"] for s in names if s.use == "held out"]
-        found[kind] |= {"goal": GOALS[kind], "by source": by, "of sources": median(held)}
-    return found
-
-
-def _group(rows: list[Compared]) -> dict[str, float]:
-    sources = len({row.source for row in rows})
-    return {"median": median_error(rows), "rows": len(rows), "sources": sources}

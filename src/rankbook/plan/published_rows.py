@@ -15,13 +15,13 @@ from rankbook.plan.published_units import measured
 
 
 class Source(NamedTuple):
-    """Where rows come from. use: "fitted" if assumptions were chosen with it, or "held out"."""
+    """Where rows come from. chose: of its rows, the kinds that chose assumptions: time, memory."""
 
     name: str
     title: str
     url: str
     date: str
-    use: str
+    chose: tuple[str, ...]
     rows: str
 
 
@@ -59,7 +59,8 @@ def read() -> dict[str, Any]:
 
 def sources() -> dict[str, Source]:
     """Every source, by name."""
-    return {name: Source(name, **entry) for name, entry in read()["sources"].items()}
+    found = read()["sources"].items()
+    return {n: Source(n, **entry | {"chose": tuple(entry["chose"])}) for n, entry in found}
 
 
 def left_out() -> list[dict[str, str]]:

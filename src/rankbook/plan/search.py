@@ -6,12 +6,13 @@ from itertools import product
 
 from rankbook.memory.formula import fullest
 from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.setup import CHECKPOINTING, Setup
+from rankbook.memory.setup import Setup
 from rankbook.memory.terms import Terms
 from rankbook.plan.machines import Machines
 from rankbook.plan.step import step_time
 
 SEQUENCES = (1, 2, 4, 8, 16)  # of a microbatch
+TRIED = ("none", "selective", "layers")  # of checkpointing
 OFF = 0.05  # how far a layout's batch may be from the one that was asked for
 
 
@@ -116,7 +117,7 @@ def setups(shape: ModelShape, machines: Machines, batch_tokens: float) -> Iterat
     """All that can be: sizes that divide, batches that are near, what ZeRO can cut."""
     for pp, dp, tp in _sizes(shape, machines.gpus):
         for zero, shard in _sharings(pp, dp, tp, machines.node):
-            for sequences, checkpointing in product(SEQUENCES, CHECKPOINTING):
+            for sequences, checkpointing in product(SEQUENCES, TRIED):
                 a_round = dp * sequences * shape.sequence
                 microbatches = max(1, round(batch_tokens / a_round))
                 if abs(microbatches * a_round / batch_tokens - 1) <= OFF:

@@ -79,14 +79,14 @@ class _Rank:
     def recompute(self) -> Term:
         work = self.work
         layer = work.products + work.attention
-        again = {"none": 0.0, "selective": work.attention, "layers": layer}
-        seconds = self.setup.microbatches * work.layers * again[self.setup.checkpointing]
+        again = {"none": 0.0, "layers": layer}.get(self.setup.checkpointing, work.attention)
+        seconds = self.setup.microbatches * work.layers * again
         return Term(seconds, f"m L forward again ({self.setup.checkpointing})")
 
     def elementwise(self) -> Term:
         """Forward, backward, which is twice that, and what is made anew."""
         work, anew = self.work, self.setup.checkpointing
-        passes = 4 if anew == "layers" else 3
+        passes = 4 if anew in ("selective", "layers") else 3
         seconds = passes * work.streams + (3 if anew == "none" else 4) * work.scores
         seconds = self.setup.microbatches * (work.layers * seconds + work.loss)
         said = " + eager scores" if work.scores else ""
@@ -95,9 +95,10 @@ class _Rank:
     def tensor(self) -> Term:
         n = self.setup.tp
         one = ring(n, self.sent, self.machines.link(n))
-        passes = 3 if self.setup.checkpointing == "layers" else 2
-        calls = self.setup.microbatches * (passes * 4 * self.work.layers + 4)
-        return Term(calls * one, f"m ({passes * 4} L + 4) rings of t h w over tp={n}")
+        # selective gathers the norms' results anew, and keeps what was scattered
+        each = {"selective": 10, "layers": 12}.get(self.setup.checkpointing, 8)
+        calls = self.setup.microbatches * (each * self.work.layers + 4)
+        return Term(calls * one, f"m ({each} L + 4) rings of t h w over tp={n}")
 
     def pipeline(self) -> Term:
         """Of the first microbatch, there and back; of each, where 1F1B waits for what it is sent.

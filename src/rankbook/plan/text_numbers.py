@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from rankbook.memory.terms import Terms
+from rankbook.plan.accuracy import summary
 from rankbook.plan.document import GB, words
 from rankbook.plan.fake_ranks import Tracked
 from rankbook.plan.machines import Assumptions
-from rankbook.plan.published import summary
 from rankbook.plan.reasons import telling_losers
 from rankbook.plan.search import Plan, Plans
 
@@ -63,11 +63,18 @@ def assumptions(assumed: Assumptions) -> Iterator[str]:
     yield "Assumed, as no data sheet has it"
     yield wrapped("  shares    ", numbers)
     yield wrapped("  not tried ", NOT_TRIED)
+    told = summary()
     for kind, what in (("time", "step time"), ("memory", "memory")):
-        found = summary()[kind]["held out"]
+        found = told[kind]["held out"]
         rows, others = found["rows"], found["sources"]
         off = f"{what}: off by {found['median']:.0%} in the median of {rows:.0f} measurements"
         yield wrapped("  accuracy  ", f"{off} of {others:.0f} published sources, none used above")
+    constant, order = told["time"]["constant"], told["time"]["order"]
+    off = f"one MFU for all, {constant['mfu']:.0%}, would be off by {constant['median']:.0%}"
+    yield wrapped("  baseline  ", f"step time: {off} in the median of the same measurements")
+    pairs = f"{order['right']} of {order['pairs']} pairs of layouts come out in the right order"
+    alone = f"by arithmetic alone {order['by arithmetic']}, by one MFU none"
+    yield wrapped("  order     ", f"{pairs} ({alone}): a plan says what to try first")
 
 
 def tracked_lines(tracked: Tracked) -> Iterator[str]:

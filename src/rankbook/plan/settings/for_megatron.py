@@ -16,6 +16,7 @@ from rankbook.plan.settings.said import Settings, command, filled
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
 CHECKPOINTING = {
     "none": [],
+    "attention": ["--recompute-granularity selective"],
     "selective": ["--recompute-granularity selective"],
     "layers": [
         "--recompute-granularity full",
@@ -102,8 +103,16 @@ def _unsaid(plan: Plan) -> list[str]:
             f"it refuses this line: {plan.shape.layers} layers make no equal stages for "
             f"{setup.pp}; --pipeline-model-parallel-layout can say others"
         )
-    own = fullest(plan.shape, replace(setup, regather=True, exchanged_ahead=False))[1].total
-    if own < 0.95 * plan.memory.total:
+    how = "attention" if setup.checkpointing == "selective" else setup.checkpointing
+    its = replace(setup, regather=True, exchanged_ahead=False, checkpointing=how)
+    own = fullest(plan.shape, its)[1].total
+    if how != setup.checkpointing:
+        said.append(
+            "its selective computes attention's core alone anew, and keeps what norms and "
+            f"activations gave: its ranks hold {own / 1e9:.0f} GB, not "
+            f"{plan.memory.total / 1e9:.0f}"
+        )
+    elif own < 0.95 * plan.memory.total:
         said.append(
             f"its ranks hold {own / 1e9:.0f} GB, not {plan.memory.total / 1e9:.0f}: it gathers the "
             "norms' results anew, and has buffers for one message of a stage, not for all"

@@ -7,7 +7,8 @@ from rankbook.plan.search import Plan
 from rankbook.plan.settings.said import Settings, filled
 
 SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved1f1b": "Interleaved1F1B"}
-CHECKPOINTING = {"none": "None", "selective": "SelectiveAC.Config()", "layers": "FullAC.Config()"}
+CHECKPOINTING = {"none": "None", "layers": "FullAC.Config()"}
+CHECKPOINTING |= dict.fromkeys(("selective", "attention"), "SelectiveAC.Config()")
 USUAL = ("replicate_degree = 1", "tensor_parallel_degree = 1", "pipeline_parallel_degree = 1")
 
 
