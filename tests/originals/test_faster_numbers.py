@@ -66,3 +66,16 @@ def test_its_log_has_as_many_steps_as_the_table_says():
 def test_its_sizes():
     assert "35,000个训练示例、5,000个验证集记录和10,000个测试记录" in dense()
     assert numbers.SAMPLES == 35_000 and numbers.TEST == 10_000
+
+
+def test_what_the_book_says_the_text_mentions_stands_in_the_text():
+    """Changes besides the one that a section names, told by the text: words, or a marked line."""
+    text = dense()
+    places = {
+        "Trainer": ("ModelCheckpoint来加载最佳模型", "记录到CSV文件中", "设置为确定性",
+                    "如果我们禁用检查点并允许PyTorch以非确定性模式运行"),
+        "DDP": ('strategy="ddp",#<--NEW',),
+        "Fabric": ("能够使用回调和日志记录,但我们没有在这里启用",),
+    }  # fmt: skip
+    assert places.keys() == numbers.MENTIONED.keys()
+    assert all(place in text for found in places.values() for place in found)

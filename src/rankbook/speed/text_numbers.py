@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from rankbook.speed.turns import gain
+
 SAMPLES, EPOCHS, BATCH = 35_000, 3, 12  # batch: of one GPU
 TEST = 10_000  # reviews; its loader drops the last four
 CLAIM = (22.53, 2.75)  # minutes, "eight times"
@@ -74,8 +76,15 @@ ROWS = (
             dropout="in the first step of an epoch"),
 )  # fmt: skip
 SETTINGS = (*[field.name for field in fields(TextRow)][6:], "batch")  # after base and claims
-# the book's row of the same switch: of the ladder in book/results/speed-*, and of speed_full-*
-OURS = {"Trainer": "lightning", "16 bits": "bf16", "compile, early": "compile"}
+# the changes besides the one it names that the text itself says, in its words or in its listing
+MENTIONED = {"Trainer": ("tested", "extras"), "DDP": ("strategy",), "Fabric": ("extras",)}
+# the book's rows of the same switch: of the ladder in book/results/speed-*, and of speed_full-*
+OURS = {"Trainer": ("lightning",), "16 bits": ("bf16", "bf16, packed"),
+        "compile, early": ("compile",)}  # fmt: skip
+# what the row below a recorded row computes: how reviews become batches, and the attention
+BASES = {"plain": "padded, eager", "seldom": "padded, eager", "longest of batch": "padded, eager",
+         "bucketed": "bucketed, eager", "packed": "packed, eager",
+         "sdpa": "packed, sdpa"}  # fmt: skip
 
 
 def text_row(name: str) -> TextRow:
@@ -104,7 +113,7 @@ def speed_up_steps(names: Sequence[str]) -> list[dict]:
     return steps
 
 
-def recorded_gains(results: Sequence[Mapping], kind: str = "CPU") -> dict[str, float]:
+def recorded_gains(results: Sequence[Mapping], kind: str = "CPU") -> dict[str, dict]:
     """`gains` of the first of `results` that was recorded on this kind of device; empty if none.
 
     results: files of ``book/results``, each with a "kind", and a "ladder" where it has one.
@@ -113,15 +122,17 @@ def recorded_gains(results: Sequence[Mapping], kind: str = "CPU") -> dict[str, f
     return gains(next(ladders, []))
 
 
-def gains(rows: Sequence[Mapping]) -> dict[str, float]:
+def gains(rows: Sequence[Mapping]) -> dict[str, dict]:
     """How many times as fast each recorded row of the book is as the row that it builds on.
 
-    rows: those of a recorded ladder: "name", "base" and "seconds" with a "median". Rows that were
-    skipped, and rows whose base was, are left out; the first has no base.
+    rows: those of a recorded ladder: "name", "base" and "turns", in seconds, where turn i of each
+    row ran in round i. By name: the ``median`` of the turns' ratios, ``p10``, ``p90``, and the name
+    of the base as ``over``. Rows that were skipped, and rows whose base was, are left out; the
+    first has no base.
     """
-    seconds = {row["name"]: row["seconds"]["median"] for row in rows if "seconds" in row}
+    turns = {row["name"]: row["turns"] for row in rows if "turns" in row}
     return {
-        row["name"]: seconds[row["base"]] / seconds[row["name"]]
+        row["name"]: {**gain(turns[row["base"]], turns[row["name"]]), "over": row["base"]}
         for row in rows
-        if row["name"] in seconds and row["base"] in seconds
+        if row["name"] in turns and row["base"] in turns
     }

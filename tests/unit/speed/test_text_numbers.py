@@ -2,7 +2,10 @@
 
 import pytest
 
+from rankbook.speed.recipes import ladder as recipes
 from rankbook.speed.text_numbers import (
+    BASES,
+    MENTIONED,
     ROWS,
     changed_settings,
     gains,
@@ -47,19 +50,41 @@ def test_factors_multiply_to_the_whole_and_shares_add_up_to_one():
     assert steps[0]["changed"] == {}  # two numbers for one thing
 
 
+def test_the_text_itself_says_four_of_the_changes_that_it_does_not_name():
+    unsaid = {}
+    for row in ROWS:
+        if row.base:
+            found = changed_settings(row, text_row(row.base)).keys() - {row.claims}
+            assert found >= set(MENTIONED.get(row.name, ()))
+            unsaid[row.name] = found - set(MENTIONED.get(row.name, ()))
+    assert {name: kept for name, kept in unsaid.items() if kept} == {
+        "DDP": {"batch"},
+        "Fabric": {"workers", "tested", "dropout"},
+    }
+
+
 def test_gains_are_over_the_row_s_own_base_and_leave_out_what_did_not_run():
     rows = [
-        {"name": "plain", "base": None, "seconds": {"median": 8.0}},
-        {"name": "packed", "base": "plain", "seconds": {"median": 4.0}},
+        {"name": "plain", "base": None, "turns": [8.0, 9.0, 16.0]},
+        {"name": "packed", "base": "plain", "turns": [4.0, 3.0, 4.0]},
         {"name": "tf32", "base": "packed", "skipped": "no GPU"},
-        {"name": "fp16", "base": "tf32", "seconds": {"median": 1.0}},
+        {"name": "fp16", "base": "tf32", "turns": [1.0, 1.0, 1.0]},
     ]
-    assert gains(rows) == {"packed": 2.0}
+    assert gains(rows) == {"packed": {"median": 3.0, "p10": 2.0, "p90": 4.0, "over": "plain"}}
 
 
 def test_gains_of_a_kind_of_device_that_was_not_measured_are_none():
-    ladder = [{"name": "plain", "base": None, "seconds": {"median": 2.0}}]
-    ladder += [{"name": "fused", "base": "plain", "seconds": {"median": 1.0}}]
+    ladder = [{"name": "plain", "base": None, "turns": [2.0]}]
+    ladder += [{"name": "fused", "base": "plain", "turns": [1.0]}]
     results = [{"padding": [], "kind": "CPU"}, {"kind": "CPU", "ladder": ladder}]
-    assert recorded_gains(results) == {"fused": 2.0}
+    assert recorded_gains(results)["fused"]["median"] == 2.0
     assert recorded_gains(results, "GPU") == {} == recorded_gains([])
+
+
+def test_what_a_base_computes_is_what_its_recipe_says():
+    known = {recipe.name: recipe for recipe in recipes("cpu")}
+    padded = {"longest of all": "padded", "longest of batch": "padded"}
+    for name, said in BASES.items():
+        recipe = known[name]
+        batching = padded.get(recipe.batching, recipe.batching)
+        assert said == f"{batching}, {recipe.attention}"
