@@ -1,6 +1,7 @@
 """What page 38 says of torch and of DeepSpeed: when one fails, its sentence has to go."""
 
 from copy import deepcopy
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch.distributed as dist
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp._fully_shard import _fsdp_collectives as collectives
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import (
@@ -42,6 +44,7 @@ WAYS = {
     "fsdp2, kept": ("fsdp2", {"reshard": False}),
     "deepspeed1": ("deepspeed1", DEEPSPEED),
     "deepspeed2": ("deepspeed2", DEEPSPEED),
+    "deepspeed2, bf16": ("deepspeed2", DEEPSPEED | {"bf16": True}),
     "deepspeed3": ("deepspeed3", DEEPSPEED | {"live": 0}),
     "stage 3, default": ("deepspeed3", DEEPSPEED),
     "stage 2": ("deepspeed2", DEEPSPEED),
@@ -49,7 +52,7 @@ WAYS = {
 }
 # how often all parameters go round the ring, of which each rank sends half where there are two
 SENT = {"ddp": 2, "ddp, no view": 2, "zero1": 4, "fsdp2, kept": 2, "deepspeed1": 3,
-        "deepspeed2": 3, "deepspeed3": 3}  # fmt: skip
+        "deepspeed2": 3, "deepspeed2, bf16": 1.5, "deepspeed3": 3}  # fmt: skip
 EXACT = [(name, {}) for name in ("ddp", "zero1", "fsdp2", "deepspeed1", "deepspeed2", "deepspeed3")]
 EXACT += [
     ("fsdp2", {"reshard": False}),
@@ -176,13 +179,26 @@ def messages() -> dict:
     return counts
 
 
+def copied_in() -> list[list[int]]:
+    """Of each message of FSDP2: numbers that autograd's gradients have, and the buffer to send."""
+    seen, copy_in = [], collectives.foreach_reduce_scatter_copy_in
+
+    def note(gradients, buffer, ranks):
+        copy_in(gradients, buffer, ranks)
+        seen.append([sum(gradient.numel() for gradient in gradients), buffer.numel()])
+
+    with patch.object(collectives, "foreach_reduce_scatter_copy_in", note):
+        prepare("fsdp2", fresh(), 1e-3).step(batches(count=1)[0])
+    return seen
+
+
 def dealt_by_torch() -> int:
     zero = ZeroRedundancyOptimizer(fresh().parameters(), torch.optim.Adam)
     return sum(p.numel() for p in zero.optim.param_groups[0]["params"])
 
 
 def everything() -> dict:
-    parts = (memory, tracker, equality, shapes, messages, dealt_by_torch)
+    parts = (memory, tracker, equality, shapes, messages, copied_in, dealt_by_torch)
     return {part.__name__: part() for part in parts}
 
 
@@ -207,6 +223,21 @@ def test_the_peak_is_not_what_is_left(ranks):
         sharded, whole = rank["memory"]["fsdp2"], rank["memory"]["ddp"]
         assert whole["peak"] > sharded["peak"] > 1.5 * sharded["left"]
         assert sharded["peak"] > whole["peak"] / 2
+
+
+def test_a_layer_s_gradients_are_there_twice_before_they_are_sent(ranks):
+    """Whatever the backend does: gloo's own copy comes later, when the first of them are gone."""
+    layer = shape_of(fresh()).layer
+    for rank in ranks:
+        assert rank["copied_in"].count([layer, layer]) == 6
+
+
+def test_the_update_of_deepspeed_needs_its_state_once_more(ranks):
+    """Gradients in 32 bits and two temporaries of Adam, in bf16 as well."""
+    for rank in ranks:
+        for way in ("deepspeed2", "deepspeed2, bf16"):
+            state = 12 * shape_of(fresh()).total / 2
+            assert rank["memory"][way]["in the update"] == pytest.approx(state, rel=0.01)
 
 
 def test_more_ranks_do_not_help_ddp():

@@ -32,6 +32,8 @@ def prepare(
     bucket_mb: float = 25,
     live: int | None = None,
     offload: str | None = None,
+    rows: int = 1,
+    bf16: bool = False,
 ) -> Strategy:
     """An engine of DeepSpeed around the model, with torch's Adam.
 
@@ -39,7 +41,9 @@ def prepare(
     MiB of gradients that are sent together, at most; DeepSpeed's own choice is 1907, of which
     stage 3 allocates all. live: of stage 3, how many parameters may be whole at once; DeepSpeed's
     own choice is 10^9. offload: None, or what lies on the host: "state", with its update, or in
-    stage 3 "all", the shards of the parameters too.
+    stage 3 "all", the shards of the parameters too. rows: samples of a rank in a step, by which
+    DeepSpeed reports its throughput. bf16: parameters, gradients and messages in bfloat16, beside
+    which it keeps this rank's shard of the parameters in 32 bits.
     Raises ValueError for another stage or `offload`, ImportError without DeepSpeed.
     """
     if stage not in (1, 2, 3):
@@ -52,26 +56,36 @@ def prepare(
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=torch.optim.Adam(model.parameters(), lr=lr),
-            config=settings(stage, bucket, live, offload),
+            config=settings(stage, bucket, rows, bf16, live, offload),
         )
     return _Engine(engine, engine.optimizer, device)
 
 
-def settings(stage: int, bucket: int, live: int | None = None, offload: str | None = None) -> dict:
-    """DeepSpeed's configuration: 32 bits, one batch a step, `bucket` numbers sent at once."""
+def settings(
+    stage: int,
+    bucket: int,
+    rows: int,
+    bf16: bool = True,
+    live: int | None = None,
+    offload: str | None = None,
+) -> dict:
+    """DeepSpeed's configuration: `rows` of a rank in a step, `bucket` numbers sent at once."""
     zero = {"stage": stage, "reduce_bucket_size": bucket, **OFFLOAD[offload]}
     if stage == 3:
         zero["stage3_param_persistence_threshold"] = 0  # small parameters are cut too
         if live is not None:  # fetched ahead, and kept because they are used again soon
             zero |= {"stage3_max_live_parameters": live, "stage3_max_reuse_distance": live}
             zero |= {"stage3_prefetch_bucket_size": live}
-    return {
-        "train_micro_batch_size_per_gpu": 1,  # only used for its own reports
+    config = {
+        "train_micro_batch_size_per_gpu": rows,
+        "gradient_accumulation_steps": 1,
+        "bf16": {"enabled": bf16},  # False: all in 32 bits, only to compare
         "zero_optimization": zero,
-        "zero_allow_untested_optimizer": True,  # torch's Adam is not on its list
-        "zero_force_ds_cpu_optimizer": False,  # its own CPU Adam would have to be compiled
         "steps_per_print": 2**31,
     }
+    if offload:  # torch's Adam on the host; its own is faster, and compiled at the first use
+        config["zero_force_ds_cpu_optimizer"] = False
+    return config
 
 
 class _Engine(Strategy):

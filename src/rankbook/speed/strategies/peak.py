@@ -1,8 +1,8 @@
 """What a rank has at its fullest moment, by formula, and what a step sends: which strategy fits?
 
-All in 32 bits with Adam, in bytes of one rank, without activations: those are the batch's, and the
-same for every strategy. Sources: https://arxiv.org/abs/1910.02054, sections 3, 5 and 7;
-https://arxiv.org/abs/2101.06840, section 4, for what goes over PCIe.
+In 32 bits with Adam (but for "deepspeed2, bf16"), in bytes of one rank, without activations: those
+are the batch's, and the same for every strategy. Sources: https://arxiv.org/abs/1910.02054,
+sections 3, 5 and 7; https://arxiv.org/abs/2101.06840, section 4, for what goes over PCIe.
 """
 
 from collections.abc import Callable
@@ -65,15 +65,16 @@ def zero1(shape: Shape, ranks: int, bucket: int) -> Bytes:
 def fsdp2(shape: Shape, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
     """Shards, and what is gathered: what is in no layer, one layer, and the one fetched ahead.
 
-    At the fullest moment the last layers' gradients are shards already, one layer's are whole, in
-    the buffer from which they are sent, and gloo has another copy of it. With `reshard` False all
-    is gathered when the forward pass ends, and two layers lie in the buffers they came in.
+    At the fullest moment the last layers' gradients are shards already, and one layer's are whole,
+    twice: as autograd made them, and in the buffer from which they are sent. (Once the former are
+    gone, gloo has a copy of the buffer, so with gloo it stays at that.) With `reshard` False all is
+    gathered when the forward pass ends, and two layers lie in the buffers they came in.
     """
     p, n, layer, root = shape.total, ranks, shape.layer, shape.root
     if not reshard:
         return Bytes(4 * p / n, 0, 8 * p / n, gathered=4 * p + 8 * layer)
     done = max(0, p - root - 2 * layer)
-    gradients = 4 * done / n + 4 * layer  # gloo's copy among them
+    gradients = 4 * done / n + 4 * layer  # or gloo's copy of the buffer
     return Bytes(4 * p / n, gradients, 8 * p / n, 4 * layer, 4 * (root + 2 * layer))
 
 
@@ -87,6 +88,13 @@ def deepspeed2(shape: Shape, ranks: int, bucket: int) -> Bytes:
     """This rank's averaged gradients; one bucket that fills, and the tensor that was too large."""
     p, n = shape.total, ranks
     return Bytes(4 * p, 4 * p / n + bucket, 12 * p / n, buffers=bucket + 4 * shape.largest)
+
+
+def deepspeed2_bf16(shape: Shape, ranks: int, bucket: int) -> Bytes:
+    """As `deepspeed2`, with parameters, gradients and bucket at 2 bytes; the state stays."""
+    full = deepspeed2(shape, ranks, bucket)
+    halves = (full.parameters / 2, full.gradients / 2, full.state, full.buffers / 2)
+    return Bytes(*halves)
 
 
 def deepspeed3(shape: Shape, ranks: int, bucket: int) -> Bytes:
@@ -106,6 +114,7 @@ PEAKS: dict[str, Callable[..., Bytes]] = {
     "zero1": zero1,
     "deepspeed1": deepspeed1,
     "deepspeed2": deepspeed2,
+    "deepspeed2, bf16": deepspeed2_bf16,
     "deepspeed3": deepspeed3,
     "fsdp2": fsdp2,
     "fsdp2, kept": lambda *given: fsdp2(*given, reshard=False),

@@ -38,6 +38,12 @@ class Tape:
         return max((Bytes(**{**m, REST: 0}) for m in self.moments), key=lambda b: b.total)
 
     @property
+    def fullest(self) -> str:
+        """The phase with the fullest moment: "forward", "backward" or "update"."""
+        at = max(range(len(self.moments)), key=lambda i: sum(self.moments[i].values()))
+        return [phase for phase, start in self.begins.items() if start <= at][-1]
+
+    @property
     def activations(self) -> int:
         """The most that activations, and what operations need for a moment, took until backward
         was done."""
