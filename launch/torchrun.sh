@@ -30,8 +30,6 @@ meeting=${SLURM_JOB_ID:-by-hand}-${SLURM_RESTART_COUNT:-0}
 # What each rank was doing, for `rankbook autopsy`, should the job hang or fail.
 [ -z "$SHARED" ] || export RANKBOOK_AUTOPSY=${RANKBOOK_AUTOPSY:-$SHARED/autopsy/$meeting}
 
-# torch 2.13 cannot let a node come or go while the agents' store serves the ranks, too.
-export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # exec: the agent is the process that Slurm signals, with nothing in between.
 exec python -m torch.distributed.run \
   --nnodes "$nnodes" --nproc-per-node "$ranks" --max-restarts "${LAUNCH_RESTARTS:-0}" \

@@ -25,6 +25,7 @@ SURPRISES = {  # a variable, and what it does without a word
     "NCCL_ASYNC_ERROR_HANDLING": "torch reads TORCH_NCCL_ASYNC_ERROR_HANDLING now",
     "NCCL_BLOCKING_WAIT": "torch reads TORCH_NCCL_BLOCKING_WAIT now",
 }
+STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # 1: the agents' store does not serve the ranks
 LEFT_OVER = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK")
 
 
@@ -33,6 +34,7 @@ def findings(options: Options) -> Iterator[Finding]:
     environment = os.environ
     yield from surprising(environment)
     yield left_over(environment)
+    yield shared_store(environment)
     allowed = hasattr(os, "sched_getaffinity")  # Linux: the cores that this process may use
     cores = len(os.sched_getaffinity(0)) if allowed else os.cpu_count() or 1
     ranks = local_ranks(options, number(environment, "SLURM_GPUS_ON_NODE"))
@@ -63,6 +65,19 @@ def left_over(environment: Mapping[str, str]) -> Finding:
     names = ", ".join(value)
     says = f"{names} set outside of torchrun: a program that is started without it believes them"
     return warning("rank variables", f"{says}; unset {names}.", value)
+
+
+def shared_store(environment: Mapping[str, str]) -> Finding:
+    """Does torchrun, started from here, keep its store to itself? Only then can ranks start again.
+
+    As with torch 2.13: restarted ranks read the addresses of the dead ones, and a node that joins
+    looks for a key that nobody writes. Ranks cannot set it: their agent reads it before.
+    """
+    value = environment.get(STORE)
+    if value == "1":
+        return ok("restarts", "torchrun can start ranks again, and let nodes join.", value)
+    says = f"{STORE} is not 1: ranks that torchrun 2.13 starts again (--max-restarts) may look for "
+    return warning("restarts", f"{says}dead ones, and no node can join; export {STORE}=1.", value)
 
 
 def threads(set_to: str | None, cores: int, ranks: int) -> Finding:

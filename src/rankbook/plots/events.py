@@ -12,6 +12,9 @@ from itertools import pairwise
 
 from rankbook.plots.tables import Table
 
+STARTED = "started again"  # what happened, where somebody started the job anew
+ENDED = "the job ended"
+
 
 @dataclass(frozen=True)
 class World:
@@ -105,12 +108,16 @@ def elastic_table(events: Sequence[Mapping], faults: Iterable[tuple[float, str, 
     """One row a fault: the worlds before and after it, and what it cost.
 
     faults: (time, node, what happened). A fault belongs to the first gap that ends after it; where
-    several do, the first has its numbers. One after which nobody stopped has none.
+    several do, the first has its numbers. One after which nobody stopped has none. One that ended
+    the job, so that somebody STARTED it again, says so: the gap is that of the new start.
     """
-    between, rows, taken = elastic_gaps(events), [], None
-    for number, (time, node, what) in enumerate(sorted(faults), 1):
+    between, rows, taken, faults = elastic_gaps(events), [], None, sorted(faults)
+    for number, (time, node, what) in enumerate(faults, 1):
         row = [str(number), f"{node}: {what}", "", "", "", ""]
         gap = next((gap for gap in between if gap.end > time), None)
+        if gap is not None and STARTED in [w for t, _, w in faults if time < t < gap.end]:
+            rows.append([*row[:2], ENDED, "", "", ""])
+            continue
         if gap is not None:
             row[3] = f"{gap.end - time:.1f}"
         if gap is not None and gap is not taken:

@@ -4,7 +4,7 @@ import json
 
 from bookext.moving_data.elastic import RECORD, data
 
-from rankbook.plots.events import elastic_gaps, elastic_table, elastic_worlds
+from rankbook.plots.events import ENDED, elastic_gaps, elastic_table, elastic_worlds
 from tests.site.moving.rounding import fixed
 
 STORY = json.loads(RECORD.read_text("utf-8"))
@@ -43,10 +43,16 @@ def test_every_moment_shows_what_the_record_says(bare):
 
 
 def test_the_costs_are_those_of_the_chapters_table(ask):
-    """The same numbers as in `elastic_table`, which says only once what two faults share."""
+    """The same numbers as in `elastic_table`, which says only once what two faults share.
+
+    Of the fault that ended the job it has none: what follows is the cost of the new start.
+    """
     rows = elastic_table(STORY["events"], STORY["faults"]).rows
     frames = [{"frame": int(time * 10) + 1} for time, _, _ in STORY["faults"]]
+    assert [row[0] for row in rows if row[2] == ENDED] == ["6"]
     for row, shown in zip(rows, ask("elastic", frames), strict=True):
+        if row[2] == ENDED:
+            continue
         assert row[3] == shown["next"], row
         assert row[4] in ("", shown["still"]) and row[5] in ("", shown["redone"]), row
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from rankbook.doctor import environment, gpus, memory, versions
+from rankbook.doctor.finding import Options
 from rankbook.testbed.faults.disk import CannotMount, SmallDisk
 
 ONE_GPU = {
@@ -113,6 +114,17 @@ def test_variables():
     assert "OMP_NUM_THREADS=8" in environment.threads(None, 64, 8).says
     assert environment.threads("16", 64, 8).level == "warning"
     assert environment.threads(None, 2, 2).level == environment.threads("8", 64, 8).level == "ok"
+
+
+@pytest.mark.parametrize("value", [None, "0", "true"])
+def test_a_store_that_is_shared_is_warned_of(value):
+    """torch compares with "1" alone, in `DynamicRendezvousHandler`."""
+    variable = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+    found = environment.shared_store({} if value is None else {variable: value})
+    assert found.level == "warning" and f"export {variable}=1" in found.says
+    assert "--max-restarts" in found.says
+    assert environment.shared_store({variable: "1"}).level == "ok"
+    assert "restarts" in {finding.name for finding in environment.findings(Options())}
 
 
 def test_limits_that_are_set():

@@ -3,7 +3,7 @@
 import pytest
 
 from rankbook.plots.elastic import elastic_timeline
-from rankbook.plots.events import elastic_gaps, elastic_table, elastic_worlds
+from rankbook.plots.events import ENDED, STARTED, elastic_gaps, elastic_table, elastic_worlds
 from rankbook.plots.soaking import soak
 
 
@@ -50,6 +50,13 @@ def test_the_table_counts_a_gap_once():
     assert kill == ["2", "b: killed", "3 to 1", "7.8", "8.0", "2"]
     assert again == ["3", "b: mourned", "", "7.0", "", ""]
     assert late == ["4", "a: late", "", "", "", ""]
+
+
+def test_a_fault_that_ended_the_job_has_not_the_new_starts_numbers():
+    faults = [FAULTS[0], (18.25, "a", "agent killed"), (23.0, "a", STARTED)]
+    _, killed, started = elastic_table(RECORD, faults).rows
+    assert killed == ["2", "a: agent killed", ENDED, "", "", ""]
+    assert started == ["3", "a: started again", "3 to 1", "3.0", "8.0", "2"]
 
 
 def test_the_timeline_shows_lives_steps_losses_and_faults():

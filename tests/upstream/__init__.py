@@ -1,0 +1,1 @@
+"""Defects of torch, each as a program that needs nothing of ours, and what comes of it today."""
