@@ -20,6 +20,7 @@ WAYS = (
     (color(4), "^", "-."),
     (color(6), "D", ":"),
 )
+DECADES = 1000  # an axis that spans less has too few powers of ten to label only them
 UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
@@ -118,7 +119,9 @@ def race(rows: Sequence[Mapping]) -> Figure:
             axes.set_title(f"{n} ranks, milliseconds" if n == ranks[0] else f"{n} ranks")
             axes.grid(axis="y")
         panels[0].set(xscale="log", yscale="log")
-        panels[0].yaxis.set_major_locator(LogLocator())
+        low, high = panels[0].get_ylim()
+        few = (1.0, 2.0, 5.0) if high / low < DECADES else (1.0,)
+        panels[0].yaxis.set_major_locator(LogLocator(subs=few))
         panels[0].yaxis.set_major_formatter("{x:g}")
         for axes in panels:
             axes.set_xticks(ticks, [size_name(t) for t in ticks])

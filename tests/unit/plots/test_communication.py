@@ -107,11 +107,13 @@ def test_a_queue():
     assert texts(axes) == ["from 1", "from 2", "to 1", "to 2", "waits", "waits", "waits"]
 
 
-def rows(ranks=(2, 3), ways=("by rank 0", "ring", "library")) -> list[dict]:
+def rows(
+    ranks=(2, 3), ways=("by rank 0", "ring", "library"), sizes=(8, 2**20, 2**26)
+) -> list[dict]:
     return [
         {"ranks": n, "bytes": size, "way": way, "median": 100 + size / 1e3, "p10": 90.0,
          "p90": 200 + size / 1e3, "predicted": 50.0 + size / 2e3, "error": -50.0}
-        for n in ranks for size in (8, 2**20, 2**26) for way in ways
+        for n in ranks for size in sizes for way in ways
     ]  # fmt: skip
 
 
@@ -123,6 +125,14 @@ def test_a_race():
     size = np.array(dots.get_xdata(), dtype=float)
     assert np.allclose(dots.get_ydata(), (100 + size / 1e3) / 1e3)
     assert np.allclose(foretold.get_ydata(), dots.get_ydata() / 2)
+
+
+@pytest.mark.parametrize("largest", [2**20, 2**30])
+def test_a_race_says_several_times_however_little_its_axis_spans(largest):
+    """To one millisecond, or to a thousand: for the first, powers of ten alone are too few."""
+    (axes,) = plots.race(rows(ranks=[2], sizes=[8, largest])).axes
+    low, high = axes.get_ylim()
+    assert sum(low <= tick <= high for tick in axes.get_yticks()) >= 4
 
 
 @pytest.mark.parametrize("count", [1, 3])
