@@ -125,6 +125,25 @@ def test_what_each_schedule_removes():
     assert summary("zbv", communication=0.25)[0] < summary("interleavedzb", communication=0.25)[0]
 
 
+def bubbles(name: str, microbatches: int) -> list[float]:
+    """Of each rank, in F, from its first F to its last W."""
+    line = simulate(PipelinePlan(name, RANKS, microbatches))
+    mine = [line.computed(rank) for rank in range(RANKS)]
+    return [actions[-1].end - actions[0].start - 3 * microbatches for actions in mine]
+
+
+def test_by_the_papers_count_the_v_has_no_bubble_from_eight_microbatches_on():
+    assert bubbles("zbv", 4) == [1, 0.5, 0]
+    assert bubbles("zbv", 8) == bubbles("zbv", 16) == [0, 0, 0]
+    assert bubbles("1f1b", 8) == [6, 3, 0]  # another schedule does not pass for it
+
+
+def test_interleaved_1f1b_wants_equal_rounds():
+    PipelinePlan("interleaved1f1b", RANKS, MICROBATCHES)
+    with pytest.raises(ValueError, match=r"16 microbatches to 3 ranks in 5 equal rounds; use 15"):
+        PipelinePlan("interleaved1f1b", RANKS, 16)
+
+
 def test_dualpipev_wants_as_many_microbatches_as_stages():
     with pytest.raises(ValueError, match=r"at least as many microbatches as stages: 4 .* 6 stages"):
         PipelinePlan("dualpipev", RANKS, MICROBATCHES)
