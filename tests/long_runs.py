@@ -1,5 +1,7 @@
 """Long tests are left out where their record stands (`long_form`); `make test-long` makes it.
 
+With `RANKBOOK_LONG=1` any whole run does, `make test` too.
+
 A plugin of pytest, which `tests/conftest.py` names.
 """
 
@@ -59,14 +61,17 @@ def pytest_collection_modifyitems(config, items) -> None:
 
 
 def pytest_runtest_logreport(report) -> None:
-    if MAKE in os.environ:
+    if MAKE in os.environ and "long" in report.keywords:
         REPORTS[report.nodeid].append(report)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus) -> None:
     """Write the record, of whole files and a run that came to its end."""
-    part = hasattr(session.config, "workerinput") or session.config.option.keyword
+    config = session.config
+    chosen = config.getoption("keyword") or config.getoption("lf", False)
+    chosen = chosen or any("::" in arg for arg in config.args)
+    part = chosen or hasattr(config, "workerinput")
     if MAKE not in os.environ or part or exitstatus not in (0, 1):
         return
     from tests.long_form import record
