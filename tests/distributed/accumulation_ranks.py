@@ -119,10 +119,10 @@ def counted_and_foretold(rank_of: list[tuple[str, str, int]], rank: int) -> list
     return found
 
 
-def peak(options: dict, name: str) -> int:
+def peak(options: dict, name: str, autocast: bool = False) -> int:
     """Bytes of this rank at the fullest moment of a step."""
     how = Setup(**options)
     step = prepare(LARGE, how)
-    with loop(name):
+    with loop(name), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         rows = how.sequences * how.microbatches * how.dp
         return record_step(step, *batch(rows, 32)).total

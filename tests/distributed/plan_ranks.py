@@ -2,6 +2,7 @@
 
 import torch
 
+from rankbook.memory import Setup, prepare
 from rankbook.mesh import Layout, build, train_step
 from rankbook.mesh.traffic import traffic
 from rankbook.models import TransformerConfig
@@ -21,3 +22,13 @@ def counted(sizes: str, shard: str, microbatches: int) -> dict[str, float]:
     with traffic(part.mesh) as sent:
         train_step(part, optimizer, *batch, max_norm=0.1)
     return {name: count.ring for name, count in sent.by_dimension().items()}
+
+
+def rings(checkpointing: str) -> int:
+    """How often a step of tp=2 gathers and scatters, with a checkpointing."""
+    setup = Setup(tp=2, sequences=2, precision="float32", checkpointing=checkpointing)
+    step = prepare(CONFIG, setup)
+    text = torch.randint(512, (2, 17), generator=torch.Generator().manual_seed(1))
+    with traffic(step.part.mesh) as sent:
+        step(text[:, :-1], text[:, 1:])
+    return sum(sent.total("tp", name).calls for name in ("all_gather", "reduce_scatter"))

@@ -65,6 +65,11 @@ def test_what_the_books_program_cannot_say():
     assert parser().parse_args(words[words.index("rankbook.programs.train_lm") + 1 :]).bf16
     assert any("no ZeRO 1" in said for said in of_book(planned("tp")).unsaid)
     assert any("no activation checkpointing" in said for said in of_book(planned("tp")).unsaid)
+    for name in ("fsdp", "tp"):
+        (autocast,) = (said for said in of_book(planned(name)).unsaid if "autocast" in said)
+        assert (f"{planned(name).memory.total / 1e9:.3g} GB planned" in autocast) == (
+            name == "fsdp"
+        )
 
 
 def test_the_books_program_refuses_what_is_said_to_be_refused():
@@ -173,6 +178,9 @@ def test_what_megatron_holds_itself():
     assert own < 0.95 * memory.total / 1e9
     assert f"its ranks hold {own:.0f} GB, not" in " ".join(of_megatron(plan).unsaid)
     assert "its ranks hold" not in " ".join(of_megatron(planned("fsdp")).unsaid)
+    (selective,) = (s for s in of_megatron(planned("tp")).unsaid if "its selective" in s)
+    how = replace(SETUPS["tp"], regather=True, exchanged_ahead=False, checkpointing="attention")
+    assert f"its ranks hold {fullest(SHAPE, how)[1].total / 1e9:.0f} GB" in selective
 
 
 @pytest.mark.parametrize("name", SETUPS)

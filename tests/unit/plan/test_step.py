@@ -42,6 +42,21 @@ def test_checkpointing_costs_a_forward_pass():
     assert 0 < step(checkpointing="selective")["recompute"].value < forward / 2
 
 
+def test_selective_computes_all_but_matrices_anew_and_attention_its_core_alone():
+    """As `rankbook.memory.cures` does it live, and as Megatron-LM's selective."""
+    machines = Machines(replace(CARD, bandwidth=1.0), 2, assumed=EXACT)
+    none, attention, selective, layers = (
+        step_time(SHAPE, Setup(tp=2, precision="float32", checkpointing=how), machines)
+        for how in ("none", "attention", "selective", "layers")
+    )
+    assert attention["recompute"].value == selective["recompute"].value
+    assert none["elementwise"] == attention["elementwise"]
+    assert selective["elementwise"] == layers["elementwise"]
+    assert none["elementwise"].value < layers["elementwise"].value
+    rings = [round(t["tensor"].value / (1.0 + 10 * 8 * 4 / 2 * 0.1)) for t in (none, selective)]
+    assert rings == [8 * 4 + 4, 10 * 4 + 4]
+
+
 @pytest.mark.parametrize("pp, m", [(2, 2), (2, 8), (4, 4), (4, 32), (8, 4), (8, 64)])
 def test_the_idle_share_is_the_simulators(pp, m):
     schedule = "gpipe" if m < pp else "1f1b"

@@ -71,4 +71,9 @@ def _unsaid(plan: Plan) -> list[str]:
         said.append("no activation checkpointing: all activations are kept")
     if setup.precision != "fsdp-bf16":
         said.append("--bf16 is autocast: parameters and gradients stay in 32 bits")
+    else:
+        said.append(
+            "--bf16 is autocast: FSDP2 gathers 32 bits, and copies in 16 bits stay until backward, "
+            f"more than the {plan.memory.total / 1e9:.3g} GB planned"
+        )
     return said
