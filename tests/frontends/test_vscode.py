@@ -46,7 +46,9 @@ while True:
 
 
 class VSCode:
-    """A kernel, and the requests that the extension sends to it."""
+    """A kernel, and the requests that the extension sends to it; `cells` counts the reader's."""
+
+    cells = 0
 
     def __init__(self, traces, folder):
         file, _ = write_connection_file(str(folder / "kernel-v2.json"), ip="127.0.0.1")
@@ -94,6 +96,7 @@ class VSCode:
             "user_expressions": {},
         }
         message = self.client.session.msg("execute_request", content)
+        self.cells += history
         if history:
             message["metadata"]["cellId"] = "vscode-notebook-cell:/home/reader/notebook.ipynb#W0s"
         if subshell:
@@ -146,17 +149,24 @@ class VSCode:
 
 
 @pytest.fixture(scope="module")
+def code(tmp_path_factory):
+    """VS Code with a notebook that has ranks; one serves all tests but that of its end."""
+    traces = Traces()
+    yield opened(traces, tmp_path_factory.mktemp("vscode"))
+    traces.kill()
+
+
+@pytest.fixture
 def traces():
-    """One kernel serves all tests here; the last one ends it."""
+    """What a test's own notebook leaves behind."""
     traces = Traces()
     yield traces
     traces.kill()
 
 
-@pytest.fixture(scope="module")
-def code(traces, tmp_path_factory):
-    """VS Code with a notebook that has ranks."""
-    code = VSCode(traces, tmp_path_factory.mktemp("vscode"))
+def opened(traces: Traces, folder) -> VSCode:
+    """VS Code with a notebook in which two ranks have been started."""
+    code = VSCode(traces, folder)
     assert code.run(STARTUP, history=False) == ""
     assert code.run(LOAD) == ""
     assert "2 ranks after" in code.run(START)
@@ -168,7 +178,8 @@ def test_cells_run_and_a_failing_rank_is_reported(code):
     assert SHOWN[1] in code.run(LAUNCH)
     failed = code.run(FAIL)
     assert all(line in failed for line in CAUSE), failed
-    assert "Cell In[5], line 3" in failed  # as the notebook numbers it: the start-up code is none
+    # as the notebook numbers it: the start-up code is none
+    assert f"Cell In[{code.cells}], line 3" in failed
     assert code.run(SUM) == f"{SHOWN[0]}\n"
 
 
@@ -199,7 +210,8 @@ def test_a_subshell_sees_the_ranks_while_a_cell_runs(code):
     code.control("delete_subshell_request", {"subshell_id": subshell})
 
 
-def test_closing_the_notebook_leaves_nothing(code, traces):
+def test_closing_the_notebook_leaves_nothing(traces, tmp_path):
+    code = opened(traces, tmp_path)
     request = code.begin(SLEEP)
     code.read(request, "begun")
     code.dispose()
