@@ -71,7 +71,11 @@ class PreemptionHandler:
             os._exit(TRY_AGAIN)
 
     def agreed(self, group: dist.ProcessGroup | None = None) -> bool:
-        """Whether any rank got a signal; on all ranks of `group`, which all hear the same."""
+        """Whether any rank got a signal; on all ranks of `group`, which all hear the same.
+
+        An all_reduce, whose result is read: with nccl the CPU waits here until the GPU has done all
+        that was asked of it. With a `group` of gloo it does not; or ask every few steps.
+        """
         leaving = self.given is not None
         if dist.is_available() and dist.is_initialized():
             flag = torch.tensor([float(leaving)], device=group_device(group))

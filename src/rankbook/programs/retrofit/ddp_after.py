@@ -1,4 +1,8 @@
-"""torchrun --nproc-per-node 2 --max-restarts 3 -m rankbook.programs.retrofit.ddp_after DIR"""
+"""TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nproc-per-node 3 --max-restarts 3 \
+    -m rankbook.programs.retrofit.ddp_after DIR
+
+Without the variable torch 2.13 starts the ranks again with the store of the dead ones.
+"""
 
 import sys
 
@@ -22,6 +26,8 @@ def main(folder: str) -> None:
     batches = GlobalBatches(len(data), BATCH, rank=rank, world_size=ranks)
     checkpoints = Checkpoints(f"{folder}/kept")
     if saved := checkpoints.newest():
+        # DDP regroups the gradients after its first backward, which changes the order of sums:
+        model(data.tensors[0][:1].to(device)).sum().backward()  # so that one is thrown away
         step = saved.step
         batches.load_state_dict(saved.load_into(model, optimizer))
     loader = load_shares(data, batches)

@@ -1,4 +1,8 @@
-"""torchrun --nproc-per-node 2 --max-restarts 3 -m rankbook.programs.retrofit.fsdp2_after DIR"""
+"""TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nproc-per-node 3 --max-restarts 3 \
+    -m rankbook.programs.retrofit.fsdp2_after DIR
+
+Without the variable torch 2.13 starts the ranks again with the store of the dead ones.
+"""
 
 import sys
 

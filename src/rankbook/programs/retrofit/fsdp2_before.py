@@ -1,4 +1,4 @@
-"""torchrun --nproc-per-node 2 -m rankbook.programs.retrofit.fsdp2_before DIR"""
+"""torchrun --nproc-per-node 3 -m rankbook.programs.retrofit.fsdp2_before DIR"""
 
 import sys
 

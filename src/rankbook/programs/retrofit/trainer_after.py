@@ -1,4 +1,8 @@
-"""torchrun --nproc-per-node 2 --max-restarts 3 -m rankbook.programs.retrofit.trainer_after DIR"""
+"""TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nproc-per-node 3 --max-restarts 3 \
+    -m rankbook.programs.retrofit.trainer_after DIR
+
+Without the variable torch 2.13 starts the ranks again with the store of the dead ones.
+"""
 
 import sys
 
@@ -26,7 +30,7 @@ def main(folder: str) -> None:
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
         dataloader_pin_memory=False,
-        ddp_find_unused_parameters=False,
+        ddp_find_unused_parameters=True,  # then DDP never regroups
     )
     trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
     trainer.add_callback(Survives(notice))

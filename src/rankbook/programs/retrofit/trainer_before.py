@@ -1,4 +1,4 @@
-"""torchrun --nproc-per-node 2 -m rankbook.programs.retrofit.trainer_before DIR"""
+"""torchrun --nproc-per-node 3 -m rankbook.programs.retrofit.trainer_before DIR"""
 
 import sys
 
@@ -23,7 +23,7 @@ def main(folder: str) -> None:
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
         dataloader_pin_memory=False,
-        ddp_find_unused_parameters=False,
+        ddp_find_unused_parameters=True,  # then DDP never regroups
     )
     trainer = Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[Tells()])
     trainer.remove_callback(PrinterCallback)
