@@ -10,7 +10,13 @@ import pytest
 from benchmarks.layout_matrix import FILE, LAYOUTS
 from rankbook.mesh import LAYOUT_WAYS
 from tests.distributed.launch import run_ranks
-from tests.distributed.three_dimensions_ranks import clip_by_torch, raise_on_one, told, try_all
+from tests.distributed.three_dimensions_ranks import (
+    clip_by_torch,
+    ddp_on_replicas,
+    raise_on_one,
+    told,
+    try_all,
+)
 
 pytestmark = pytest.mark.long
 
@@ -44,6 +50,13 @@ def test_a_rank_that_raises_alone_strands_nobody(tmp_path):
         assert (broken["verdict"], broken["step"]) == ("raises", 1)
         assert broken["message"] == "RuntimeError: this stage is broken"
         assert after["verdict"] == "right"
+
+
+def test_ddp_on_plain_replicas_fails_because_of_the_schedule(tmp_path):
+    for two, one, never_rebuilt in run_ranks(ddp_on_replicas, tmp_path, 2):
+        assert (two["verdict"], two["step"]) == ("raises", 2)
+        assert "rebuilt_param_indices_" in two["message"]
+        assert one["verdict"] == never_rebuilt["verdict"] == "right"
 
 
 def test_torchs_norm_is_one_stages(tmp_path):

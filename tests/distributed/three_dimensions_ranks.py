@@ -1,12 +1,15 @@
 """What the ranks of test_three_dimensions_chapter.py do."""
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.mesh import Layout, build, trials, try_layout
+from rankbook.mesh import Layout, build, trial, trials, try_layout
 from rankbook.mesh.stepping import accumulate
 from rankbook.mesh.ways import Way
 from rankbook.models import TransformerConfig
@@ -38,6 +41,27 @@ def _raise_on_stage_1(part):
     if part.mesh["pp"].get_local_rank():
         raise RuntimeError("this stage is broken")
     return torch.zeros(())
+
+
+def ddp_on_replicas() -> list[dict]:
+    """DDP on plain replicas: under a schedule of two microbatches; of one, which needs no arming;
+    and of two, with buckets that are never rebuilt."""
+    known, microbatches = trials.find_way, trial.MICROBATCHES
+    try:
+        found = [try_layout("dp=2", "DDP", layers=2)]
+        trial.MICROBATCHES = 1
+        found.append(try_layout("dp=2", "DDP", layers=2))
+        trial.MICROBATCHES = microbatches
+        trials.find_way = lambda name: replace(known(name), wrap=_never_rebuilt)
+        found.append(try_layout("dp=2", "DDP", layers=2))
+    finally:
+        trials.find_way, trial.MICROBATCHES = known, microbatches
+    return [vars(outcome) for outcome in found]
+
+
+def _never_rebuilt(stage, layout, mesh):
+    group = mesh["dp"].get_group()
+    return DistributedDataParallel(stage, process_group=group, find_unused_parameters=True)
 
 
 def clip_by_torch() -> dict:
