@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.pipelining.schedules import (
+    _Action,
+    _add_unshard_reshard,
+    _ComputationType,
+)
 
 from benchmarks.record import RESULTS
 from rankbook.parallel.mechanisms import MECHANISMS, why_wrong
@@ -75,6 +80,14 @@ def test_ddp_that_is_told_its_shapes_is_right_where_no_backward_is_split(tmp_pat
     for errors in run_ranks(shapes_given, tmp_path, 2, whole + split):
         assert max(errors[:4]) < 1e-5, errors
         assert min(errors[4:]) > 0.1, errors
+
+
+@pytest.mark.parametrize(("stages", "again"), [(1, False), (2, False), (3, False), (4, True)])
+def test_from_four_stages_a_rank_on_some_are_gathered_twice_in_a_step(stages, again):
+    forward = [_Action(stage, _ComputationType.FORWARD, 0) for stage in range(stages)]
+    back = [_Action(stage, _ComputationType.FULL_BACKWARD, 0) for stage in reversed(range(stages))]
+    kinds = [action.computation_type for action in _add_unshard_reshard(forward + back)]
+    assert (kinds.count(_ComputationType.UNSHARD) > stages) == again
 
 
 def test_layers_that_are_kept_gathered_are_right_under_every_schedule(tmp_path):
