@@ -21,7 +21,7 @@ ROWS, WINDOW, CLIP, LOG_EVERY = 40, 35, 0.5, 12
 WIDTH, HIDDEN, HEADS, LAYERS = 64, 256, 4, 8  # of preset "tiny"
 ORIGINAL = {"norm": "post", "dropout": 0.2, "optimizer": "SGD", "schedule": "StepLR",
             "start": "original"}  # fmt: skip
-# one change a row, and each keeps those before it
+# a row keeps the changes before it; AdamW has its own rate, pre-norm one more norm at the end
 CHANGES = (
     ("the original's", {}),
     ("no dropout", {"dropout": 0.0}),

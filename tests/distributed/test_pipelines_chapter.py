@@ -11,7 +11,8 @@ from torch.distributed.pipelining import (
     pipeline,
 )
 
-from rankbook.models import TransformerLM, initialise
+from rankbook.models import TransformerLM, initialise, token_loss
+from rankbook.models.loss import IGNORED
 from rankbook.parallel import stage_module, traced_modules
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
@@ -39,6 +40,72 @@ def gradients_by_torch() -> float:
 
 def test_the_last_rank_alone_needs_targets_and_gradients_are_divided(tmp_path):
     assert max(run_ranks(gradients_by_torch, tmp_path, 2)) <= 1e-6
+
+
+def gradients(schedule, module, x, y, **options):
+    """This rank's gradients, in one row, of a step that starts from none."""
+    module.zero_grad()
+    rank = dist.get_rank()
+    schedule.step(*[x] * (rank == 0), target=y, **options)
+    return torch.cat([p.grad.flatten() for p in module.parameters()])
+
+
+def of_padded() -> dict:
+    """Relative errors of a padded batch's gradients, on this rank, by how they are weighted."""
+    rank, rows = dist.get_rank(), 10
+    torch.manual_seed(0)
+    x = torch.randint(CONFIG.vocab_size, (16, LENGTH))
+    y = x.roll(-1, dims=1)
+    y[rows:] = IGNORED
+    whole = TransformerLM(CONFIG)
+    initialise(whole, 0)
+    token_loss(whole(x[:rows]), y[:rows]).backward()
+    part = stage_module(CONFIG, rank, 2, CPU, 0)
+    control = torch.cat([whole.get_parameter(n).grad.flatten() for n, _ in part.named_parameters()])
+
+    def error(scale: bool, count: int | None) -> float:
+        stage = PipelineStage(part, rank, 2, CPU)
+        schedule = ScheduleGPipe(stage, 4, loss_fn=token_loss, scale_grads=scale)
+        found = gradients(schedule, part, x, y, loss_kwargs={"count": count})
+        return ((found - control).norm() / control.norm()).item()
+
+    tokens = rows * LENGTH
+    return {
+        "mean of means": error(True, None),
+        "sum over the batch's tokens": error(False, tokens),
+        "one token too many": error(False, tokens + 1),
+        "divided twice": error(True, tokens),
+    }
+
+
+def test_a_padded_batch_needs_the_sum_of_losses_over_the_batchs_tokens(tmp_path):
+    for errors in run_ranks(of_padded, tmp_path, 2):
+        assert errors.pop("sum over the batch's tokens") < 1e-6, errors
+        assert min(errors.values()) > 1e-2, errors
+
+
+def stale() -> float:
+    """How far a schedule that keeps two losses of a failed step is off, relative, on this rank."""
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    x = torch.randint(CONFIG.vocab_size, (BATCH, LENGTH))
+    y = x.roll(-1, dims=1)
+    part = stage_module(CONFIG, rank, 2, CPU, 0)
+
+    def new():
+        return ScheduleGPipe(PipelineStage(part, rank, 2, CPU), 4, loss_fn=token_loss)
+
+    fresh, old = gradients(new(), part, x, y), new()
+    if rank == 1:  # as a third microbatch that raises leaves them
+        for targets in y.chunk(4)[:2]:
+            received = torch.randn(2, LENGTH, CONFIG.d_model)
+            old._internal_losses.append(token_loss(part(received), targets))
+    found = gradients(old, part, x, y)
+    return ((found - fresh).norm() / fresh.norm()).item()
+
+
+def test_an_old_schedule_is_wrong_on_both_ranks(tmp_path):
+    assert min(run_ranks(stale, tmp_path, 2)) > 0.1
 
 
 def test_a_backward_pass_ends_where_the_process_does():

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from benchmarks.wikitext2_alone import RATES
 from rankbook.checkpoint import PipelineCheckpoints
 from rankbook.models import TransformerLM, token_loss
 from rankbook.plots import recorded
@@ -46,10 +47,29 @@ def test_four_ranks_were_recorded_as_one_process_is(epoch):
     ranks, one = runs["4 ranks"], runs["one process"]
     assert list(ranks) == list(one) and max(one) == 1464
     first = zip(*(result["training"][name][:2] for name in ("4 ranks", "one process")), strict=True)
-    rounding = 8 * 2**-24 * math.sqrt(40 * 35) * 24
+    rounding = 8 * 2**-24 * math.sqrt(40 * 35)
     assert all(a[0] == b[0] <= 24 and abs(a[1] - b[1]) < rounding for a, b in first)
     assert all(abs(ranks[step] - one[step]) < 0.005 for step in one)
     assert all(a - b > 0.005 for a, b in itertools.pairwise(one.values()))
+
+
+def test_after_48_steps_the_trainings_differ_by_more_than_rounding(epoch):
+    """So the bound on the first two means is no bound that everything passes."""
+    ranks, one = (epoch[0]["training"][name][3] for name in ("4 ranks", "one process"))
+    assert ranks[0] == one[0] == 48
+    assert abs(ranks[1] - one[1]) > 8 * 2**-24 * math.sqrt(40 * 35)
+
+
+def test_what_each_row_of_the_recipe_changes():
+    (result,) = recorded("wikitext2-recipe")
+    parts = "norm", "dropout", "optimizer", "schedule", "start"
+    changed = [
+        [part for part in parts if new[part] != old[part]]
+        for old, new in itertools.pairwise(result["rows"])
+    ]
+    single = [["dropout"], ["norm"], ["schedule"], ["start"]]
+    assert changed == [*single[:2], ["optimizer", "schedule"], *single[2:]]
+    assert RATES == {"SGD": 5.0, "AdamW": 0.006}
 
 
 def test_the_reference_and_all_others_beat_the_unigram_model(epoch):

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rankbook.plots.memory_checks import memory_checked
     from rankbook.plots.mesh import layout_pace, layout_traffic
     from rankbook.plots.owners import owner_parts
-    from rankbook.plots.pace import batch_times, throughput
+    from rankbook.plots.pace import throughput
     from rankbook.plots.pipelines import wrapping_changes, wrapping_table
     from rankbook.plots.placement import nodes
     from rankbook.plots.plan_checks import plan_checked

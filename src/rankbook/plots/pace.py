@@ -1,4 +1,4 @@
-"""Throughput as it was measured: of schedules on two CPU ranks, and of one GPU."""
+"""Throughput as it was measured, of schedules on two CPU ranks."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 from rankbook.plots.marks import key
 from rankbook.plots.tables import Table
 from rankbook.plots.theme import INK, QUIET, WIDTH, color, style
-
-ORIGINAL_MS = 699  # a batch of 20 rows in each of two pipelines, as its log says after the warm-up
 
 
 def throughput(results: Iterable[Mapping]) -> Figure | Table:
@@ -53,36 +51,5 @@ def throughput(results: Iterable[Mapping]) -> Figure | Table:
     return figure
 
 
-def batch_times(results: Iterable[Mapping]) -> Table:
-    """Milliseconds for a training step of the original's model, beside what the original logged.
-
-    results: `recorded("pipelines")`. A row says so where there is no GPU result.
-    """
-    head = ["where", "numbers", "torch.compile", "rows x tokens", "ms", "tokens/s", "measured"]
-    logged = f"{ORIGINAL_MS}", f"{40 * 35 * 1000 / ORIGINAL_MS:,.0f}"
-    rows = [["the original, 4 GPUs", "float32", "no", "40 x 35", *logged, "in its printed log"]]
-    found = [result for result in results if result["kind"] == "GPU"]
-    for result in found:
-        for row in result["rows"]:
-            rows.append(
-                [
-                    f"{result['where']}, torch {result['libraries']['torch']}",
-                    row["numbers"],
-                    row["torch.compile"],
-                    row["rows x tokens"],
-                    f"{row['median']:,.1f}",
-                    f"{row['tokens/s']:,}" + _share(row),
-                    result["when"],
-                ]
-            )
-    if not found:
-        rows.append(["1 GPU", "", "", "", "", "", "not measured yet"])
-    return Table(head, rows)
-
-
 def _unsplit(result: Mapping) -> list[Mapping]:
     return [row for row in result["rows"] if row["schedule"] == "unsplit"]
-
-
-def _share(row: Mapping) -> str:
-    return f" ({row['share of the peak']})" if "share of the peak" in row else ""

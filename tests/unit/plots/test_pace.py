@@ -1,11 +1,10 @@
-"""What the benchmark of pipelines measured, as a figure and a table."""
+"""What the benchmark of pipelines measured, as a figure."""
 
-import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from rankbook import plots
-from rankbook.plots.pace import batch_times, throughput
+from rankbook.plots.pace import throughput
 
 WHERE = {"where": "2 CPU cores", "libraries": {"torch": "2.13.0"}, "when": "2026-01-02"}
 
@@ -27,20 +26,7 @@ CPU = {
 }
 
 
-GPU = {
-    "kind": "GPU",
-    **WHERE | {"where": "1 x GPU"},
-    "rows": [
-        {
-            "numbers": "bf16",
-            "torch.compile": "yes",
-            "rows x tokens": "64 x 512",
-            "median": 1234.5,
-            "tokens/s": 26543,
-            "share of the peak": "40% of 989 TFLOPS",
-        }
-    ],
-}
+GPU = {"kind": "GPU", **WHERE | {"where": "1 x GPU"}, "rows": []}
 
 
 def test_bars_have_the_medians():
@@ -58,18 +44,6 @@ def test_bars_have_the_medians():
     assert spread.tolist() == [145, 155]
 
 
-def test_without_results_both_say_so():
+def test_without_results_it_says_so():
     assert throughput([GPU]).rows == [["CPU", "not measured yet"]]
-    assert batch_times([CPU]).rows[1][-1] == "not measured yet"
-
-
-def test_the_original_stands_first():
-    first, measured = batch_times([CPU, GPU]).rows
-    assert first[0] == "the original, 4 GPUs" and first[4:6] == ["699", "2,003"]
-    assert measured[0] == "1 x GPU, torch 2.13.0"
-    assert measured[4:] == ["1,234.5", "26,543 (40% of 989 TFLOPS)", "2026-01-02"]
-
-
-@pytest.mark.parametrize("show", [throughput, batch_times])
-def test_no_results_at_all(show):
-    assert "not measured yet" in repr(show([]))
+    assert "not measured yet" in repr(throughput([]))
