@@ -73,9 +73,10 @@ class Pipeline:
 
         tokens, targets: ids (batch, length) of this replica's share, on every rank of the
         pipeline; on the CPU, checking them does not wait for a GPU. Gradients are those of the
-        mean over this share; averaging them over replicas is left to do. Returns a scalar, the
-        same on all ranks: the mean over microbatches and replicas. Raises ValueError, on all
-        ranks of the pipeline alike, if the batch does not suit the plan.
+        mean over the microbatches of this share, which is the mean over its tokens if every
+        microbatch has as many that count (not `IGNORED`); averaging them over replicas is left to
+        do. Returns a scalar, the same on all ranks: the mean over microbatches and replicas. Raises
+        ValueError, on all ranks of the pipeline alike, if the batch does not suit the plan.
         """
         return self._run(tokens, targets, training=True)
 
