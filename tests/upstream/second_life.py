@@ -8,12 +8,13 @@ is a race. With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1, set for the agent, it alwa
 
 import os
 import signal
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 life = os.environ["TORCHELASTIC_RESTART_COUNT"]
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", timeout=timedelta(minutes=5))
 ranks = torch.ones(1)
 dist.all_reduce(ranks)
 print(f"life {life}: {ranks.item():.0f} ranks have met", flush=True)
