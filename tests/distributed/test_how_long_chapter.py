@@ -9,6 +9,7 @@ from datetime import timedelta
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import torch.distributed as dist
@@ -73,6 +74,17 @@ def test_without_a_handler_it_ends_at_once(waiting_ranks, tmp_path):
     os.kill(rank.pid, signal.SIGTERM)
     rank.join(SOON)
     assert rank.exitcode == -signal.SIGTERM and not (tmp_path / "0.said").exists()
+
+
+def test_one_that_stands_still_is_not_ended_by_it_until_it_goes_on(waiting_ranks):
+    """So the agent's 30 seconds pass for it, whether the program catches the signal or not."""
+    _, stopped = waiting_ranks()
+    until(lambda: psutil.Process(stopped.pid).status() == psutil.STATUS_STOPPED)
+    os.kill(stopped.pid, signal.SIGTERM)
+    assert psutil.Process(stopped.pid).status() == psutil.STATUS_STOPPED
+    os.kill(stopped.pid, signal.SIGCONT)
+    stopped.join(SOON)
+    assert stopped.exitcode == -signal.SIGTERM
 
 
 def test_aborting_gloos_group_does_not_free_it(waiting_ranks, tmp_path):

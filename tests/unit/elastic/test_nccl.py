@@ -51,5 +51,9 @@ def test_seconds_add_up_and_can_be_changed():
     assert silent.seconds() == 660
     assert silent.seconds(collective=60, dump=4) == 64
     assert silent.seconds(restart=1) == 660  # waits for something else
+    recorded = {each.recorded: each for each in nccl_faults()}
+    killed, stopped = recorded["worker, SIGKILL"], recorded["worker, SIGSTOP"]
+    assert killed.seconds() == 30 and killed.seconds(restart=0) == 0  # SIGTERM is not caught
+    assert stopped.seconds() == stopped.seconds(restart=0) == 690  # which cannot end this one
     with pytest.raises(ValueError, match=r"no wait is called \['timeout'\]; there are \['coll"):
         silent.seconds(timeout=3)
