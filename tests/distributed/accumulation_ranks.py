@@ -1,9 +1,11 @@
 """What the ranks of test_accumulation.py do: several microbatches, sharded again after each."""
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from unittest import mock
 
 import torch
+import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
@@ -18,6 +20,7 @@ from rankbook.mesh.traffic import traffic
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.programs.train_lm.options import read
 from rankbook.programs.train_lm.run import make_part
+from rankbook.training import seed_step
 
 CONFIG = TransformerConfig(64, d_model=32, d_hidden=64, heads=4, layers=3, max_length=16)
 LARGE = TransformerConfig(512, 128, 512, 4, 4, max_length=32)
@@ -93,14 +96,21 @@ def learned(mesh: str, shard: str, microbatches: int) -> dict[str, float]:
 
 
 def bitwise(microbatches: int) -> bool:
-    """Whether replicas without FSDP2 get the bits of torch's schedule of one stage."""
-    got = []
+    """Whether replicas without FSDP2 get the bits of torch's schedule of one stage.
+
+    With dropout, of which each forward pass takes its part of the random numbers, and in bf16.
+    """
+    got: list[list[torch.Tensor]] = []
     for name in ("ours", "pipelining"):
-        part = build(CONFIG, Layout(dp=2), CPU, microbatches=microbatches)
+        config = replace(CONFIG, dropout=0.2)
+        part = build(config, Layout(dp=2), CPU, microbatches=microbatches)
         optimizer = torch.optim.AdamW(part.parameters(), lr=1e-2)
-        with loop(name):
-            told = [train_step(part, optimizer, *batch(24), 0.5) for _ in range(3)]
-        got.append([t for each in told for t in each] + [p.detach() for p in part.parameters()])
+        told: list[torch.Tensor] = []
+        for step in range(4):
+            seed_step(0, step, dist.get_rank())
+            with loop(name), torch.autocast("cpu", torch.bfloat16, enabled=step % 2 == 1):
+                told += train_step(part, optimizer, *batch(24), 0.5)
+        got.append([*told, *(p.detach() for p in part.parameters())])
     return all(torch.equal(one, other) for one, other in zip(*got, strict=True))
 
 
