@@ -42,9 +42,13 @@ if TYPE_CHECKING:
     from rankbook.speed.routes import ROUTES, extract, fit_linear, route_flop, train_only
     from rankbook.speed.sabotage import (
         SABOTAGES,
+        SUBTLE,
         boundaries_ignored,
+        gelu_by_tanh,
         mask_shifted,
+        norm_with_usual_epsilon,
         positions_not_restarted,
+        scores_too_large,
         without_values,
     )
     from rankbook.speed.seeds import accuracies, compared

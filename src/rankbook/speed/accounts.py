@@ -96,6 +96,11 @@ class Account:
         """How long the step takes if every call runs at the machine's limit."""
         return sum(op.seconds(machine) for op in self.ops)
 
+    def launch_share(self, machine: Machine) -> float:
+        """Of `seconds`, the share of the operations that last no longer than their launch."""
+        small = [op for op in self.ops if op.seconds(machine) == op.calls * machine.call_s]
+        return sum(op.seconds(machine) for op in small) / self.seconds(machine)
+
     def by_kind(self) -> "dict[str, Account]":
         """An account for each kind of operation, the one with the most arithmetic first."""
         kinds = dict.fromkeys(op.kind for op in self.ops)

@@ -36,7 +36,7 @@ class Machine:
 
     @property
     def peak(self) -> float:
-        """FLOP/s of its best product: the one denominator of every share, in whatever format."""
+        """FLOP/s of its best product: the one denominator of every share, whatever its dtype."""
         return max(self.products.values())
 
     @property

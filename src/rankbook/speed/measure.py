@@ -72,10 +72,11 @@ def _product(n: int, dtype: torch.dtype, device: torch.device) -> Callable[[], f
 
 
 def device_peak(device: torch.device | str = "cpu", *, again: bool = False) -> float:
-    """FLOP/s of the device's best product, in whatever format: the denominator of every share.
+    """FLOP/s of the device's best product in one of `FORMATS`: the denominator of every share.
 
-    A row in 32 bits is divided by it, too. That is the point: one denominator, so that shares of
-    rows in different formats can be compared.
+    FP8 is none of them: the book trains in 16 bits and more. A row in 32 bits is divided by it,
+    too. That is the point: one denominator, so that shares of rows in different formats can be
+    compared.
     """
     device = torch.device(device)
     return max(matmul_peak(format, device, again=again) for format in FORMATS[device.type])

@@ -26,6 +26,7 @@ from rankbook.speed.sizes import Size
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11,
             "fp16": 2.0**-11, "bf16": 2.0**-8}  # fmt: skip
 AROUND, IN_A_LAYER = 6, 18  # roundings in a row, forward: embedding and head; each layer
+LONGEST_SUM = 2**16  # numbers, where a batch is not named: more tokens than any batch of the book
 AMPLIFIED = 4.0  # a softmax amplifies an error of its scores by their size, a difference its own
 TEXTS, RATE = 48, 3e-3  # of a step of `trained`
 
@@ -136,10 +137,16 @@ def outcome(
 ) -> Outcome:
     """Loss, logits and gradients of `batch`, on the model's device; the model stays as it was.
 
-    precision: "float32" (the weights' own format), "tf32", "fp16" or "bf16". forward: what is
-    called in the model's place, as its compiled form. scale: what the loss is multiplied by
-    before the backward pass, and the gradients divided by after it, as a scaler does for "fp16".
+    precision: "float32" (the weights' own format), "tf32", "fp16", "bf16", or "float64": a copy
+    of the model in that format, on the same path as the others. There next to nothing is rounded,
+    so what is off is a mistake. forward: what is called in the model's place, as its compiled
+    form. scale: what the loss is multiplied by before the backward pass, and the gradients divided
+    by after it, as a scaler does for "fp16". Raises ValueError for a forward in float64.
     """
+    if precision == "float64":
+        if forward is not None:
+            raise ValueError("float64 runs a copy of the model; it can't call another's `forward`")
+        model = copy.deepcopy(model).double()
     parameters = dict(model.named_parameters())
     device = next(iter(parameters.values())).device
     batch, mode = batch.to(device), model.training
@@ -185,42 +192,58 @@ def off(found: Outcome, right: Outcome) -> Distance:
     )
 
 
-def allowed(precision: str, config: ClassifierConfig) -> float:
+def allowed(precision: str, config: ClassifierConfig, tokens: int = LONGEST_SUM) -> float:
     """How far rounding alone may take an outcome in `precision` from float64's, as `off` gives it.
 
     A number on its way through the model and back is rounded ``2 * (6 + 18 * layers)`` times in
     a row, by the format's unit roundoff u at most. Such errors have either sign, and n of them
-    add up to about sqrt(n) u. Sums are in 32 bits, and of up to 2**16 numbers (a weight's
-    gradient is one over all tokens): each adds sqrt(2**16) roundings of float32. Both times 4 for
-    what is amplified on the way. Source: https://doi.org/10.1137/18M1226312 (Higham and Mary).
-    Raises ValueError for an unknown precision.
+    add up to about sqrt(n) u. Sums are in 32 bits, and the longest, a weight's gradient, is one
+    over all `tokens` of the batch, or else over a layer's width: each adds the root of its length
+    in roundings of float32. Both times 4 for what is amplified on the way. tokens: of the batch,
+    padding included; without it, more than any batch of the book has, and so a wider limit.
+    Source: https://doi.org/10.1137/18M1226312 (Higham and Mary). Raises ValueError for an unknown
+    precision.
     """
     if precision not in ROUNDOFF:
         raise ValueError(f"precision {precision!r} is unknown; use one of {', '.join(ROUNDOFF)}")
     rows = math.sqrt(2 * (AROUND + IN_A_LAYER * config.layers))
-    summed = ROUNDOFF["float64" if precision == "float64" else "float32"] * math.sqrt(2**16)
+    longest = max(tokens, config.d_model, config.d_hidden)
+    summed = ROUNDOFF["float64" if precision == "float64" else "float32"] * math.sqrt(longest)
     return AMPLIFIED * rows * (ROUNDOFF[precision] + summed)
 
 
-def check(found: Outcome, right: Outcome, precision: str, config: ClassifierConfig) -> Distance:
+def check(
+    found: Outcome,
+    right: Outcome,
+    precision: str,
+    config: ClassifierConfig,
+    tokens: int = LONGEST_SUM,
+) -> Distance:
     """Assert that `found` is the control `right`, as far as `precision` can tell; the distance.
 
-    Raises AssertionError with the first part that is off, and by how much.
+    tokens: as `allowed` takes them. Raises AssertionError with the first part that is off, and by
+    how much.
     """
-    distance, limit = off(found, right), allowed(precision, config)
+    distance, limit = off(found, right), allowed(precision, config, tokens)
     for what, value in distance.parts.items():
         if not value <= limit:  # NaN is not
             raise AssertionError(f"{what} off by {value:.1e}; {precision} allows {limit:.1e}")
     return distance
 
 
-def caught(found: Outcome, right: Outcome, precision: str, config: ClassifierConfig) -> str:
-    """What gives the wrong outcome `found` away: the words of `check`.
+def caught(
+    found: Outcome,
+    right: Outcome,
+    precision: str,
+    config: ClassifierConfig,
+    tokens: int = LONGEST_SUM,
+) -> str:
+    """What gives the wrong outcome `found` away: the words of `check`, with the same arguments.
 
     Raises AssertionError if nothing does: then `check` proves nothing either.
     """
     try:
-        check(found, right, precision, config)
+        check(found, right, precision, config, tokens)
     except AssertionError as error:
         return str(error)
     raise AssertionError(f"not caught: {precision} allows what is off, so the proof is void")

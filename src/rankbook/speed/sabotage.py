@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from rankbook.models import classifier
 from rankbook.models.attention import Sequences
@@ -47,6 +48,39 @@ SABOTAGES: dict[str, Callable] = {
     "mask shifted by one": mask_shifted,
     "boundaries ignored": boundaries_ignored,
     "positions not restarted": positions_not_restarted,  # of packed texts; padded ones have no such
+}
+
+
+@contextmanager
+def gelu_by_tanh() -> Iterator[None]:
+    """GELU by its approximation, which other libraries use: off in the fourth digit."""
+    exact = F.gelu
+    with patch.object(F, "gelu", lambda x: exact(x, approximate="tanh")):
+        yield
+
+
+def scores_too_large():
+    """Attention's scores are 1% too large: a scale that was mistyped."""
+    return _attending(lambda attend, q, *others: attend(1.01 * q, *others))
+
+
+@contextmanager
+def norm_with_usual_epsilon() -> Iterator[None]:
+    """LayerNorm with PyTorch's epsilon, 1e-5, instead of the model's 1e-12."""
+    norm = F.layer_norm
+
+    def usual(x: Tensor, shape: list[int], weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        return norm(x, shape, weight, bias, 1e-5)
+
+    with patch.object(F, "layer_norm", usual):
+        yield
+
+
+# too small for bf16 to tell from rounding
+SUBTLE: dict[str, Callable] = {
+    "GELU by tanh": gelu_by_tanh,
+    "scores 1% too large": scores_too_large,
+    "epsilon of 1e-5": norm_with_usual_epsilon,
 }
 
 

@@ -99,3 +99,10 @@ def test_a_gain_is_the_ratio_of_two_accounts():
     assert list(whole.by_kind()) == ["matmul", "gelu"]
     assert (whole.calls, whole.flop, whole.bytes) == (2, 800.0, 61)
     assert Account(()).intensity == 0.0
+
+
+def test_the_share_of_operations_no_longer_than_their_launch():
+    small, large = Op("add", "other", "float32", 1, 5, 3), Op("mm", "matmul", "float32", 200, 5)
+    assert Account((small,)).launch_share(MACHINE) == 1
+    assert Account((small, large)).launch_share(MACHINE) == 3 / 5
+    assert Account((large,)).launch_share(MACHINE) == 0

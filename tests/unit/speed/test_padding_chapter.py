@@ -86,7 +86,7 @@ def test_nobody_warns_of_padding(reviews):
     assert not any("padd" in str(warning.message) for warning in said)
 
 
-def test_one_token_of_padding_is_seen_in_32_bits_and_not_in_bf16(reviews):
+def test_one_token_of_padding_is_seen_in_float64(reviews):
     model = trained(SMALL, reviews, steps=60)
     texts = [torch.cat([reviews.text(i)[: 40 + 7 * i], reviews.text(i)[-1:]]) for i in range(12)]
     uneven = Reviews.of(texts, reviews.labels[:12], reviews.vocabulary)
@@ -99,9 +99,11 @@ def test_one_token_of_padding_is_seen_in_32_bits_and_not_in_bf16(reviews):
         return attend(q, k, v, texts._replace(mask=mask), *others)
 
     with patch.object(classifier, "attend", late):
-        wrong = outcome(model, batch)
-    assert caught(wrong, right, "float32", SMALL.model)
-    check(outcome(model, batch), right, "float32", SMALL.model)
+        wrong = outcome(model, batch, precision="float64")
+    assert caught(wrong, right, "float64", SMALL.model, batch.computed)
+    for precision in ("float64", "float32"):
+        found = outcome(model, batch, precision=precision)
+        check(found, right, precision, SMALL.model, batch.computed)
 
 
 def test_sdpa_saves_less_once_a_batch_is_packed(reviews):

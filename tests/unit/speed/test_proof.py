@@ -19,10 +19,10 @@ from rankbook.speed.proof import (
     padded,
     trained,
 )
-from rankbook.speed.sabotage import SABOTAGES
+from rankbook.speed.sabotage import SABOTAGES, SUBTLE
 
 SMALL = size("cpu", vocab_size=200, layers=1, d_model=64, d_hidden=128, heads=1, max_length=128)
-FORMATS = ("float32", "tf32", "fp16", "bf16")
+FORMATS = ("float64", "float32", "tf32", "fp16", "bf16")
 WAYS = ("longest of all", "longest of batch", "packed")
 
 
@@ -61,9 +61,10 @@ def right(model, batches):
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_what_is_right_passes_with_room(model, batches, right, precision, way, attention):
     model.attention = attention
-    distance = check(outcome(model, batches[way], precision=precision), right, precision,
-                     model.config)  # fmt: skip
-    assert distance.worst[1] < allowed(precision, model.config) / 2
+    batch = batches[way]
+    distance = check(outcome(model, batch, precision=precision), right, precision,
+                     model.config, batch.computed)  # fmt: skip
+    assert distance.worst[1] < allowed(precision, model.config, batch.computed) / 2
 
 
 @pytest.mark.parametrize("precision", FORMATS)
@@ -78,11 +79,42 @@ def test_every_sabotage_is_caught_in_every_format(model, batches, right, precisi
         assert off(found, right).worst[1] > 3 * allowed("bf16", model.config), way
 
 
+@pytest.mark.parametrize("sabotage", SUBTLE)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_subtle_sabotage_is_caught_in_float64_and_hidden_in_bf16(
+    model, batches, right, way, sabotage
+):
+    batch = batches[way]
+    with SUBTLE[sabotage]():
+        found = outcome(model, batch, precision="float64")
+        rounded = outcome(model, batch, precision="bf16")
+    caught(found, right, "float64", model.config, batch.computed)
+    check(rounded, right, "bf16", model.config, batch.computed)
+
+
+def test_float64_catches_on_a_fresh_model_too(batches):
+    """Its attention is hardly more than an average, and still no sabotage hides behind rounding."""
+    fresh, batch = Classifier(SMALL.model).initialise(0), batches["packed"]
+    right = control(fresh, batch)
+    check(outcome(fresh, batch, precision="float64"), right, "float64", SMALL.model, batch.tokens)
+    for sabotage in (SABOTAGES | SUBTLE).values():
+        with sabotage():
+            found = outcome(fresh, batch, precision="float64")
+        caught(found, right, "float64", SMALL.model, batch.tokens)
+
+
+def test_float64_is_the_models_own_path(model, batches):
+    with pytest.raises(ValueError, match="float64 runs a copy"):
+        outcome(model, batches["packed"], precision="float64", forward=model)
+    assert next(model.parameters()).dtype == torch.float32
+
+
 def test_sabotage_ends_with_its_block(model, batches, right):
-    for sabotage in SABOTAGES.values():
+    for sabotage in (SABOTAGES | SUBTLE).values():
         with sabotage():
             pass
-    check(outcome(model, batches["packed"]), right, "float32", model.config)
+    batch = batches["packed"]
+    check(outcome(model, batch, precision="float64"), right, "float64", model.config, batch.tokens)
 
 
 def test_a_shifted_mask_needs_a_mask(model, batches):
@@ -142,6 +174,8 @@ def test_allowed_grows_with_the_format_and_the_layers():
     assert limits == sorted(limits) and limits[0] < 1e-10
     deep = size("cpu", layers=6).model
     assert allowed("bf16", deep) > allowed("bf16", SMALL.model)
+    assert allowed("float32", SMALL.model, 500) < allowed("float32", SMALL.model) / 8
+    assert allowed("float32", SMALL.model, 1) == allowed("float32", SMALL.model, 128)  # the width
     with pytest.raises(ValueError, match="fp8"):
         allowed("fp8", SMALL.model)
 

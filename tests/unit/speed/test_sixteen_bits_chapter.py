@@ -55,6 +55,22 @@ def test_a_weight_in_bf16_does_not_feel_small_updates():
     assert weight.item() == 1
 
 
+@pytest.mark.parametrize(("bits", "right"), [(7, True), (6, False), (8, False)])
+def test_the_gap_says_which_weights_an_update_moves(packed, bits, right):
+    """Weight by weight, after one step of Adam; a gap of one bit more or less is noticed."""
+    model = Classifier(SMALL.model, attention="sdpa").initialise(0).bfloat16()
+    adam = torch.optim.Adam(model.parameters(), lr=5e-5, fused=True)
+    old = torch.cat([p.detach().flatten() for p in model.parameters()])
+    cross_entropy(model(*packed.inputs).float(), packed.labels).backward()
+    adam.step()
+    steep = torch.cat([p.grad.flatten() for p in model.parameters()]).abs() > 1e-6
+    moved = (old != torch.cat([p.detach().flatten() for p in model.parameters()]))[steep]
+    free = ((old.abs().log2().floor() - bits).exp2() / 2 < 5e-5)[steep]
+    assert ((moved == free).float().mean() > 0.99) == right
+    mixed = free[torch.randperm(len(free), generator=torch.manual_seed(0))]
+    assert (moved == mixed).float().mean() < 0.9
+
+
 def test_weights_in_bf16_learn_less_than_autocast_does():
     torch.manual_seed(0)
     texts = synthetic(96, SMALL)
