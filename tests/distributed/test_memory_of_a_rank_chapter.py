@@ -84,7 +84,7 @@ def memory() -> dict:
             "gathered": max(moment["gathered"] for moment in tape.moments),
             "left": sum(tape.moments[-1].values()),
             "sent": sum(tape.sent.values()),
-            "in the update": max(m["activations"] for m in tape.moments[tape.begins["update"] :]),
+            "in the update": tape.temporaries,
         }
     return found
 

@@ -15,6 +15,7 @@ from rankbook.symptoms import find
 PROGRAM = Path(__file__).with_name("joins.py")
 VARIABLE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 LONG = 900
+WAITED = "wait timeout after 60000ms, keys: /torch.rendezvous."
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +69,9 @@ def test_without_it_a_join_ends_the_job_and_the_symptom_names_it(tmp_path):
     agents = joined(tmp_path, {})
     for status, text in agents:
         assert status == 1 and "4 ranks have met" not in text, text
-        assert "wait timeout after 60000ms, keys: /torch.rendezvous." in text, text
-    named = [text for _, text in agents if "MASTER_ADDR" in text]
-    found = [find(text) for text in named]
-    assert named and all(one and one.id == "join-hangs-60-s" for one in found), agents
+    # one waits in vain; the other does, too, or loses the store of the one that has gone
+    assert any(WAITED in text for _, text in agents), agents
+    for _, text in agents:
+        if "MASTER_ADDR" in text:
+            found = find(text)
+            assert found is not None and found.id == "join-hangs-60-s"

@@ -49,6 +49,11 @@ class Tape:
         was done."""
         return max(m[REST] for m in self.moments[: self.begins["update"]])
 
+    @property
+    def temporaries(self) -> int:
+        """The most that operations needed for a moment in the update."""
+        return max(m[REST] for m in self.moments[self.begins["update"] :])
+
 
 def watch(
     make: Callable[[], Strategy], batches: Sequence[Batch], device: torch.device | str = "cpu"
