@@ -49,6 +49,7 @@ def test_padding_is_held_against_its_arithmetic(tiny, monkeypatch):
         rows = run_ladder(recipes, of_size, reviews, repeats=1, steps=1)
         for row in rows:
             row["seconds"] = dict.fromkeys(("median", "p10", "p90"), seconds[row["name"]])
+            row["times"] = dict.fromkeys(("median", "p10", "p90"), 4 / seconds[row["name"]])
         return rows
 
     monkeypatch.setattr(padding, "run", run)
@@ -57,6 +58,10 @@ def test_padding_is_held_against_its_arithmetic(tiny, monkeypatch):
     result = json.loads(path.read_text("utf-8"))
     ways = {row["batching"]: row for row in result["padding"]}
     assert {way: row["median"] for way, row in ways.items()} == seconds
+    assert {way: row["gain"]["median"] for way, row in ways.items()} == {
+        way: 4 / time for way, time in seconds.items()
+    }
+    assert all("gain" not in row for row in result["rows"])
     assert ways["longest of all"]["recovered"] == 0 and ways["packed"]["arithmetic"] == 1
     most = ways["longest of all"]["arithmetic"]
     assert most > ways["bucketed"]["arithmetic"] > 1

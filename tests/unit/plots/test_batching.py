@@ -71,6 +71,20 @@ def test_what_is_recovered_of_the_padding():
     assert axes.lines[0].get_xdata()[0] == 2
 
 
+def test_a_record_with_single_turns_shows_the_ratios_within_a_turn():
+    gains = {way: {"median": 1.5, "p10": 1.25, "p90": 1.75} for way in SECONDS}
+    turns = {way: times | {"gain": gains[way]} for way, times in SECONDS.items()}
+    (axes,) = plots.padding_recovered(turns, ARITHMETIC).axes
+    assert [bar.get_width() for bar in bars(axes)] == [1.5] * 3
+    spreads = [
+        (s[0, 0], s[1, 0])
+        for lines in axes.collections
+        for s in lines.get_segments()
+        if s[0, 0] != s[1, 0]
+    ]
+    assert spreads == [(1.25, 1.75)] * 3
+
+
 @pytest.mark.parametrize(
     ("draw", "sentence"),
     [
