@@ -45,25 +45,26 @@ pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory):
-    """Two that work side by side, as each waits most of the time."""
+    """Two for the drawn runs, side by side, as each waits most of the time; a third for tests."""
     references = References()
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setenv("CUDA_VISIBLE_DEVICES", "")  # a toy's ranks, and more than there are GPUs
-        torchruns = [stack.enter_context(contextlib.closing(Machines())) for _ in range(2)]
+        torchruns = [stack.enter_context(contextlib.closing(Machines())) for _ in range(3)]
         yield [Driver(t, tmp_path_factory.mktemp("faults"), references=references)
                for t in torchruns]  # fmt: skip
 
 
 @pytest.fixture
 def driver(drivers):
-    return drivers[0]
+    """One that no drawn run uses meanwhile."""
+    return drivers[2]
 
 
 @pytest.fixture(scope="module")
 def runs(request, drivers):
     """By seed, the run of each that is tested, or the promise of it."""
     free = SimpleQueue()
-    for driver in drivers:
+    for driver in drivers[:2]:
         free.put(driver)
 
     def run(seed: int) -> FaultRun:
@@ -74,7 +75,7 @@ def runs(request, drivers):
             free.put(driver)
 
     tests = [t for t in request.session.items if t.name.startswith("test_nothing_is_lost")]
-    with ThreadPoolExecutor(len(drivers)) as pool:
+    with ThreadPoolExecutor(2) as pool:
         yield {seed: pool.submit(run, seed) for seed in (t.callspec.params["seed"] for t in tests)}
         pool.shutdown(cancel_futures=True)
 
