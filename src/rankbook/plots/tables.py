@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 FOLDER = Path("book/results")
@@ -43,7 +43,7 @@ def recorded(name: str, start: Path | None = None) -> list[dict]:
     return []
 
 
-def provenance(result: dict) -> str:
+def provenance(result: Mapping) -> str:
     """Where, when and under what load a record was made: a line to print above what it shows.
 
     The load is the system's average of processes that want a core; a range where there were many.
