@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 life = os.environ["TORCHELASTIC_RESTART_COUNT"]
-dist.init_process_group("gloo", timeout=timedelta(minutes=5))
+dist.init_process_group("gloo", timeout=timedelta(minutes=2))
 ranks = torch.ones(1)
 dist.all_reduce(ranks)
 print(f"life {life}: {ranks.item():.0f} ranks have met", flush=True)

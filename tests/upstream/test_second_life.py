@@ -15,31 +15,35 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 MET = "life 1: 2 ranks have met"
 
 
-def start(folder: Path, value: str) -> subprocess.CompletedProcess:
-    """The program as a reader starts it, without what our magics set."""
+def start(folder: Path, value: str, seconds: float) -> subprocess.CompletedProcess:
+    """The program as a reader starts it, without what our magics set; told to end when it hangs."""
     ours = ("TORCH", "RANKBOOK", "MASTER", "GLOO")
     plain = {name: at for name, at in os.environ.items() if not name.startswith(ours)}
     plain |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder), VARIABLE: value}
-    words = ["--standalone", "--max-restarts", "1", str(PROGRAM)]
-    return subprocess.run(
-        [*TORCHRUN, *words], env=plain, capture_output=True, text=True, timeout=900
-    )
+    command = [*TORCHRUN, "--standalone", "--max-restarts", "1", str(PROGRAM)]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=plain, **piped) as agent:
+        try:
+            said = agent.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            agent.terminate()  # torchrun ends its ranks, too
+            said = agent.communicate()
+        return subprocess.CompletedProcess(command, agent.returncode, *said)
 
 
 @pytest.mark.parametrize("attempt", range(2))
 def test_with_the_variable_the_second_life_comes_up(tmp_path, attempt):
-    done = start(tmp_path, "1")
+    done = start(tmp_path, "1", 900)
     assert done.returncode == 0 and done.stdout.count(MET) == 2, done.stderr[-3000:]
 
 
 def test_without_it_the_second_life_may_fail_and_then_the_symptom_names_it(tmp_path, capsys):
-    """A race: this counts, and asserts only how a second life fails, where one does."""
-    tries = [start(tmp_path, "0") for _ in range(3)]
+    """A race: some fail, some hang, some come up. This counts them, and asserts no outcome."""
+    tries = [start(tmp_path, "0", 150) for _ in range(3)]
     failed = [done for done in tries if done.returncode != 0]
     with capsys.disabled():
         print(f"without {VARIABLE}: {len(tries) - len(failed)} of {len(tries)} came up again")
     for done in failed:
-        assert "life 0: 2 ranks have met" in done.stdout, done.stderr[-3000:]
         if "Gloo connectFullMesh failed" in done.stderr:  # the usual end of it
             found = find(done.stderr)
             assert found is not None and found.id == "restart-meets-the-dead"
