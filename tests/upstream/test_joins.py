@@ -17,8 +17,6 @@ VARIABLE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 LONG = 900
 WAITED = "wait timeout after 60000ms, keys: /torch.rendezvous."
 
-pytestmark = pytest.mark.slow
-
 
 def agent(node: Path, port: int, variables: dict[str, str]) -> subprocess.Popen:
     """torchrun as a reader types it on one node, without what our magics set."""
@@ -64,6 +62,7 @@ def test_with_the_variable_a_node_joins(tmp_path):
     assert "4 ranks have met" in first[1] and "4 ranks have met" in second[1]
 
 
+@pytest.mark.long
 def test_without_it_a_join_ends_the_job_and_the_symptom_names_it(tmp_path):
     """When this fails because the join works, page 49 and the symptom have to say so."""
     agents = joined(tmp_path, {})

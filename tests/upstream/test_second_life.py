@@ -37,6 +37,7 @@ def test_with_the_variable_the_second_life_comes_up(tmp_path, attempt):
     assert done.returncode == 0 and done.stdout.count(MET) == 2, done.stderr[-3000:]
 
 
+@pytest.mark.long
 def test_without_it_the_second_life_may_fail_and_then_the_symptom_names_it(tmp_path, capsys):
     """A race: some fail, some hang, some come up. This counts them, and asserts no outcome."""
     tries = [start(tmp_path, "0", 150) for _ in range(3)]
