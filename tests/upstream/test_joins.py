@@ -71,6 +71,6 @@ def test_without_it_a_join_ends_the_job_and_the_symptom_names_it(tmp_path):
     # one waits in vain; the other does, too, or loses the store of the one that has gone
     assert any(WAITED in text for _, text in agents), agents
     for _, text in agents:
-        if "MASTER_ADDR" in text:
+        if WAITED in text:
             found = find(text)
             assert found is not None and found.id == "join-hangs-60-s"
