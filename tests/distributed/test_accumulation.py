@@ -81,19 +81,25 @@ STATES = {"dp": 4, "zero": 3, "sequences": 2, "precision": "float32", "gloo": Tr
 
 @pytest.mark.parametrize("name", ["ours", "pipelining", "no_sync"])
 def test_the_memory_that_was_promised(tmp_path, name):
-    """Within a tenth; a loop that keeps parameters or gradients whole is far above it."""
+    """A loop that keeps parameters or gradients whole is far above it."""
     options = {**STATES, "microbatches": 4}
-    promised = fullest(ModelShape.of(LARGE, 32), Setup(**options))[1].total
+    promised, least = promised_and_least(options)
     for found in run_ranks(peak, tmp_path, 4, options, name):
         assert (found < 1.1 * promised) == (name == "ours")
-        assert found > 0.9 * promised
+        assert found > 0.95 * least
+
+
+def promised_and_least(options: dict) -> tuple[float, float]:
+    """Bytes at the fullest moment: gradients on their way may have arrived by then, or not."""
+    terms = fullest(ModelShape.of(LARGE, 32), Setup(**options))[1]
+    return terms.total, terms.total - terms["buffers"].value
 
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_autocast_needs_more_than_fsdp2s_own_mixed_precision(tmp_path, autocast):
     """train_lm's --bf16 is the former, a plan's ZeRO 3 the latter; the settings say so."""
     options = {**STATES, "microbatches": 4, "precision": "fsdp-bf16"}
-    promised = fullest(ModelShape.of(LARGE, 32), Setup(**options))[1].total
+    promised, least = promised_and_least(options)
     options |= {"precision": "float32"} if autocast else {}
     for found in run_ranks(peak, tmp_path, 4, options, "ours", autocast):
-        assert found > 1.5 * promised if autocast else 0.9 < found / promised < 1.1
+        assert found > 1.5 * promised if autocast else 0.95 * least < found < 1.1 * promised
