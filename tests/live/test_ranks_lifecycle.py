@@ -63,7 +63,8 @@ def test_the_notebooks_kernel_is_killed(notebook, n, doing, tmp_path):
         assert len(nb.processes()) >= n
         nb.kill()
         assert nb.wait_gone() == []
-    assert left.is_dir() and not list(elsewhere.glob("pymp-*"))
+    # `left` stays until another notebook starts ranks: any on this machine, so maybe it has gone
+    assert not list(elsewhere.glob("pymp-*"))
     assert not notebook.run("%ranks start -n 2\n%ranks stop").error
     assert not left.exists()
 
