@@ -42,15 +42,17 @@ def test_a_checkpoint_of_trainer_without_its_mark_is_passed_over(tmp_path):
     assert get_last_checkpoint(str(tmp_path)) == str(tmp_path / "checkpoint-10")
 
 
-# Python runs it at every start: the third optimizer step after the save of step 5 is rank 1's last.
-ACCIDENT = """import os, signal, time
+# Python runs it at every start: rank 1 dies in the third step after the save of step 5, when rank 0
+# has told of it.
+ACCIDENT = """import os, signal, sys, time
 if os.environ.get("RANK") == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     from torch.optim.optimizer import register_optimizer_step_post_hook
     done = []
     def count(*_):
         done.append(1)
+        while len(done) == 8 and open(f"{sys.argv[1]}/steps.jsonl").read().count("\\n") < 8:
+            time.sleep(0.01)
         if len(done) == 8:
-            time.sleep(0.5)
             os.kill(os.getpid(), signal.SIGKILL)
     register_optimizer_step_post_hook(count)
 """

@@ -1,6 +1,5 @@
 """A plain restart with torch's own words: it needs a variable that torchrun does not set."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,21 +7,19 @@ from pathlib import Path
 import pytest
 
 from rankbook.symptoms import find
+from tests.upstream.plain import VARIABLE, environment
+from tests.waiting import SOON
 
 PROGRAM = Path(__file__).with_name("second_life.py")
-VARIABLE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 MET = "life 1: 2 ranks have met"
 
 
 def start(folder: Path, value: str, seconds: float) -> subprocess.CompletedProcess:
-    """The program as a reader starts it, without what our magics set; told to end when it hangs."""
-    ours = ("TORCH", "RANKBOOK", "MASTER", "GLOO")
-    plain = {name: at for name, at in os.environ.items() if not name.startswith(ours)}
-    plain |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder), VARIABLE: value}
+    """The program as a reader starts it; told to end when it hangs."""
     command = [*TORCHRUN, "--standalone", "--max-restarts", "1", str(PROGRAM)]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=plain, **piped) as agent:
+    with subprocess.Popen(command, env=environment(folder, value), **piped) as agent:
         try:
             said = agent.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -33,7 +30,7 @@ def start(folder: Path, value: str, seconds: float) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("attempt", range(2))
 def test_with_the_variable_the_second_life_comes_up(tmp_path, attempt):
-    done = start(tmp_path, "1", 900)
+    done = start(tmp_path, "1", SOON)
     assert done.returncode == 0 and done.stdout.count(MET) == 2, done.stderr[-3000:]
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rankbook.doctor.finding import Finding, Options, problem, skipped
 
-CHECKS = {  # the files of this folder that look at something, and how many seconds each may take
+CHECKS = {  # the files of this folder that look at something, and how many seconds of a minute
     "versions": 25,
     "environment": 5,
     "gpus": 25,
@@ -50,10 +50,11 @@ class Examination(NamedTuple):
 def examine(options: Options, checks: Mapping[str, float] = CHECKS) -> Examination:
     """Look at everything, one check after the other: a measurement is disturbed by none beside it.
 
-    checks: their names, and the seconds of each. Returns after `options.seconds` at the latest,
-    also where a file system or a driver hangs.
+    checks: their names, and the seconds of each at most; whoever gives all more than the usual
+    minute gives each more, in proportion. Returns after `options.seconds` at the latest, also where
+    a file system or a driver hangs.
     """
-    begin = time.monotonic()
+    begin, patience = time.monotonic(), max(1.0, options.seconds / Options.seconds)
     found = []
     for check, limit in checks.items():
         left = options.seconds - (time.monotonic() - begin)
@@ -61,7 +62,7 @@ def examine(options: Options, checks: Mapping[str, float] = CHECKS) -> Examinati
             says = f"No time was left of {options.seconds:g} s."
             found.append((check, problem("deadline", says)))
             continue
-        within = replace(options, seconds=min(limit, left))
+        within = replace(options, seconds=min(patience * limit, left))
         found += [(check, f) for f in found_within(_findings(check, within), within.seconds)]
     return Examination(found, machine(), time.monotonic() - begin)
 

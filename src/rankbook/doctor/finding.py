@@ -50,7 +50,7 @@ class Options:
     local ones; None for one a GPU. mesh: of all ranks, as train_lm takes it. interface: that the
     job shall use. parameters, step_seconds: of the model that is to be trained, for what its
     gradients would cost between nodes. seconds: for the whole examination; a single check gets
-    its share of what is left.
+    its share, of what is left.
     """
 
     checkpoints: Path = Path()

@@ -35,6 +35,16 @@ def test_no_time_left():
     assert [f.name for _, f in examination.findings] == ["deadline"] and examination.problems
 
 
+@pytest.mark.parametrize(("given", "each"), [(60, 5), (600, 50), (30, 5), (2, 2)])
+def test_who_gives_the_doctor_more_than_a_minute_gives_each_check_more(monkeypatch, given, each):
+    limits = []
+    monkeypatch.setattr(
+        "rankbook.doctor.examination.found_within", lambda _, seconds: limits.append(seconds) or []
+    )
+    examine(Options(seconds=given), {"memory": 5})
+    assert limits == [pytest.approx(each, abs=0.5)]
+
+
 def test_text_is_narrow_and_problems_come_last():
     found = [
         ("disk", problem("space", "Nothing is free here: " + "free some space, " * 9 + "please.")),
