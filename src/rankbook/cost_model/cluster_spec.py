@@ -22,7 +22,7 @@ class ClusterSpec:
     disk_requests: float = _assume(20e3, "1/s", "questions it answers: open, stat, a name")
     disk_latency: float = _assume(0.5e-3, "s", "of one question, while nobody else asks")
     node_bandwidth: float = _assume(5e9, "B/s", "between one node and the file system")
-    latency: float = _assume(10e-6, "s", "a step to the next node; NCCL's own model has 9.6 µs")
+    latency: float = _assume(10e-6, "s", "a step to the next node; NCCL's own model has 14 µs")
     link_bandwidth: float = _assume(50e9, "B/s", "a network card of 400 Gbit/s for every rank")
     bucket: float = _assume(25 * 2**20, "B", "DDP's bucket: the default bucket_cap_mb")
     parameters: float = _assume(70e9, "", "of the model")
