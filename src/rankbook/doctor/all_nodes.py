@@ -65,7 +65,7 @@ def apart(clocks: dict[str, Clock]) -> Finding:
     value = {n: {"ahead": round(c.ahead, 3), "error": round(c.error, 3)} for n, c in clocks.items()}
     says = f"This clock and {name}'s are {abs(far.ahead):.2f} s apart, give or take {far.error:.2f}"
     if off >= DEAD:
-        says += ": torchrun's agents count each other as dead then; set the clocks (chrony)."
+        says += ": the agent that is ahead counts the other as dead then; set the clocks (chrony)."
         return problem("clocks", says, value)
     if off >= LATE:
         return warning("clocks", f"{says}: logs cannot be put in order; set the clocks.", value)

@@ -13,7 +13,7 @@ from rankbook.doctor.disk import kind_of, lasting, on_network
 from rankbook.doctor.finding import Finding, Options, ok, problem, skipped, warning
 
 LATE = 1.0  # seconds: lines of two nodes' logs cannot be put in order any more
-DEAD = 15.0  # seconds: torchrun's agents then count each other as dead (below)
+DEAD = 15.0  # seconds: of two torchrun agents, the one ahead then counts the other as dead (below)
 UNSYNCHRONISED = 0x0040  # STA_UNSYNC of adjtimex(2)
 
 
@@ -41,8 +41,9 @@ def synchronised(status: int | None) -> Finding:
     if status is None:
         return skipped("clock", "Clock: this system does not say who sets it.")
     if status & UNSYNCHRONISED:
-        says = "Nothing tells the kernel that its clock is right (NTP): nodes that are 15 s apart"
-        return warning("clock", f"{says} count each other as dead; start chrony or ntpd.", False)
+        says = "Nothing tells the kernel that its clock is right (NTP): of two nodes 15 s apart, "
+        says += "the one ahead counts the other as dead; start chrony or ntpd."
+        return warning("clock", says, False)
     return ok("clock", "The clock is kept right by others (NTP).", True)
 
 
@@ -74,7 +75,7 @@ def against_files(ahead: float, error: float, kind: str) -> Finding:
     way = "ahead of" if ahead > 0 else "behind"
     says = f"The clock is {abs(ahead):.1f} s {way} the file server's ({kind}): "
     if off >= DEAD:
-        says += "agents of torchrun on two nodes so far apart count each other as dead; "
+        says += "of two torchrun agents so far apart, the one ahead counts the other as dead; "
         return problem("file clock", f"{says}set it (chrony).", value)
     if off >= LATE:
         return warning("file clock", f"{says}logs cannot be put in order; set it.", value)
