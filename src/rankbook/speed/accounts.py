@@ -149,7 +149,7 @@ class _Listing(TorchDispatchMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         name = func.overloadpacket.__name__
-        read, written = _tensors((args, kwargs)), _tensors(out)
+        read, written = _tensors((args, kwargs)), _tensors(out) or _in_place(func, args)
         if func.overloadpacket in flop_counter.flop_registry or "_scaled_dot" in name:
             flop = _product_flop(func.overloadpacket, args, kwargs, out)
         else:
@@ -181,6 +181,18 @@ class _Listing(TorchDispatchMode):
 
 def _tensors(tree: object) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _in_place(func: Any, args: tuple) -> list[torch.Tensor]:
+    """What foreach and fused kernels write: they return nothing. Gradients they only read."""
+    marked = zip(func._schema.arguments, args, strict=False)
+    return _tensors(
+        [
+            given
+            for asked, given in marked
+            if asked.alias_info and asked.alias_info.is_write and asked.name != "grads"
+        ]
+    )
 
 
 def _is_view(func: Any) -> bool:

@@ -106,3 +106,17 @@ def test_the_share_of_operations_no_longer_than_their_launch():
     assert Account((small,)).launch_share(MACHINE) == 1
     assert Account((small, large)).launch_share(MACHINE) == 3 / 5
     assert Account((large,)).launch_share(MACHINE) == 0
+
+
+def test_what_is_updated_in_place_is_written():
+    """Fused Adam reads weight, gradient and two moments, and writes all but the gradient."""
+    layer = torch.nn.Linear(64, 64)
+    stored = sum(p.numel() * p.element_size() for p in layer.parameters())
+    moved = {}
+    for fused in (True, False):
+        adam = torch.optim.Adam(layer.parameters(), fused=fused, foreach=not fused)
+        layer(torch.ones(1, 64)).sum().backward()
+        adam.step()
+        moved[fused] = account(adam.step).bytes
+    assert 7 * stored <= moved[True] < 7.1 * stored  # and the steps' numbers
+    assert moved[False] > 2 * moved[True]
