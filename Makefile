@@ -68,7 +68,7 @@ check-units:
 # (chapters/conftest.py). No clock decides about a page: it is ended when it does not get on. Then what
 # waits more than it works: pages, and jobs in a queue; then programs of ranks. What is killed and looked for
 # afterwards has the machine to itself. What fails is run once more, alone; the last words are of that.
-test: $(READY) ## run every test, and every chapter in both languages
+test: $(READY) ## run the tests (long ones unless on record), and every chapter in both languages
 	@$(SUPERVISED) $(MAKE) --no-print-directory --jobs=1 --keep-going $(if $(CHECKED),,check) \
 	test-chapters test-slow test-pages test-programs test-ranks; status=$$?; \
 	$(BIN)/python tests/again.py || status=1; exit $$status

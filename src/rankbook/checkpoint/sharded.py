@@ -77,7 +77,7 @@ class ShardedCheckpoints(Store):
 
     A save returns when the state is copied, and is written while training goes on: its process
     group is its own, since collectives of two threads on one group would meet each other's. Until
-    `wait` returns, the newest checkpoint is the one before: wait before the process ends.
+    `wait` returns, count on the checkpoint before: wait before the process ends.
     """
 
     ending = ""

@@ -35,8 +35,8 @@ def shared(folder: Path) -> Finding:
     if usage.total >= PLENTY:
         says += "remove what ended jobs left there."
     else:
-        says += "loader workers fail with 'No space left on device', NCCL cannot "
-        says += "start; in a container, --shm-size=1g or --ipc=host."
+        says += "loader workers fail with 'No space left on device', NCCL cannot start; "
+        says += "in a container, --shm-size=1g or --ipc=host."
     return (problem if usage.free <= TOO_LITTLE else warning)("shared memory", says, value)
 
 

@@ -8,21 +8,20 @@ import torch.distributed as dist
 
 
 def turns_of_ranks(
-    ways: Mapping[str, Callable[[], object]], turns: int = 7, warm_up: int = 2
+    ways: Mapping[str, Callable[[], object]], turns: int = 8, warm_up: int = 2
 ) -> dict[str, list[float]]:
     """Seconds that each way takes until the slowest rank is done: `turns` numbers a way.
 
-    All ranks call, with the same ways. Every turn goes through all of them and begins with another
-    one, so that whatever else the machine does strikes all alike; the turns of the warm-up come
-    before and are not kept. Raises ValueError without a turn.
+    All ranks call, with the same ways. Every turn goes through all of them, every other one
+    backwards, as in `rankbook.speed.in_turns`; the turns of the warm-up come before and are not
+    kept. Raises ValueError without a turn.
     """
     if turns < 1:
         raise ValueError(f"turns is {turns}; it must be 1 or more")
     names = list(ways)
     seconds = {name: [] for name in names}
     for turn in range(-warm_up, turns):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        for name in names[::-1] if turn % 2 else names:
             dist.barrier()
             start = time.perf_counter()
             ways[name]()
