@@ -6,7 +6,7 @@ SIZE = (40, 37)
 
 
 def draw(p):
-    """The store lists only b; a trains on all the same, and both write to one folder."""
+    """The store lists only b; a trains on all the same, and rank 0 of each world writes to one folder."""
     store = p.store(17, 0.5, 6, 5.2, "store", "b")
     p.node(0.5, 9, 19, 18, say("node a", "节点 a"), failed=True)
     p.node(20.5, 9, 19, 18, say("node b", "节点 b"))
@@ -23,4 +23,5 @@ def draw(p):
     for rank, x, starter in ((0, 6.5, late), (0, 21.8, agent), (1, 31.2, agent)):
         worker = p.process(rank, x, 20.7, 7, 4, f"rank {rank}")
         p.message(starter.port("bottom"), worker.port("top"))
-        p.message(worker, disk, rank=rank)
+        if rank == 0:  # of each world: it alone saves
+            p.message(worker, disk, rank=rank)
