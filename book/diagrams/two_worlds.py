@@ -6,7 +6,7 @@ SIZE = (40, 37)
 
 
 def draw(p):
-    """The store lists only b; a trains on all the same, and rank 0 of each world writes to one folder."""
+    """The store lists only b; a trains on all the same, and both rank 0 write to one folder."""
     store = p.store(17, 0.5, 6, 5.2, "store", "b")
     p.node(0.5, 9, 19, 18, say("node a", "节点 a"), failed=True)
     p.node(20.5, 9, 19, 18, say("node b", "节点 b"))

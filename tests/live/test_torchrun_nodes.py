@@ -7,8 +7,8 @@ from tests.live.kernel import Notebook
 from tests.live.torchrun_cells import GROUP, launch, launched, left_of_launches, open_notebook, said
 from tests.waiting import until
 
-# just after joining a beat can get two intervals old: with 2 attempts a node that lives is taken for
-# dead, and on a busy machine with 5
+# just after joining a beat can get two intervals old: with 2 attempts a node that lives is taken
+# for dead, and on a busy machine with 5
 QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=15"
 ELASTIC = f"--nnodes 1:2 --nproc-per-node 1 --max-restarts 3 --rdzv-conf {QUICK}"
 

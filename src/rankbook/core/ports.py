@@ -1,6 +1,23 @@
-"""A port of this machine that nobody else is given meanwhile."""
+"""Ports of this machine alone: listened at on 127.0.0.1, or kept from anybody else meanwhile."""
 
 import socket
+
+
+def listen_on_loopback(port: int = 0) -> socket.socket | None:
+    """A listening socket on 127.0.0.1, for `master_listen_fd` of a TCPStore; None if it is taken.
+
+    port: 0 for any. Without such a socket torch's TCPStore listens on every interface, also where
+    its address is 127.0.0.1.
+    """
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind(("127.0.0.1", port))
+        server.listen(socket.SOMAXCONN)
+    except OSError:
+        server.close()
+        return None
+    return server
 
 
 class ReservedPort:

@@ -20,6 +20,8 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 
+from rankbook.core.ports import listen_on_loopback
+
 HERE = "127.0.0.1"
 MOST_BYTES = 8_000_000  # a value in a TCPStore can have 8 MiB
 
@@ -61,7 +63,7 @@ def replica(
     logging.getLogger("torchft.manager").setLevel(logging.ERROR)  # it misses NCCL at each change
 
     load, state = _state_of(model, optimizer)
-    store = dist.TCPStore(HERE, 0, is_master=True, wait_for_workers=False)
+    store = _store()
     server = torchft.manager.ManagerServer
     # Manager has no option for the address that its server listens at
     with mock.patch.object(
@@ -82,6 +84,16 @@ def replica(
             hostname=HERE,
             checkpoint_transport=cast(CheckpointTransport, StoreTransport(store)),
         )
+
+
+def _store() -> dist.TCPStore:
+    """A store that this process hosts, on 127.0.0.1 only."""
+    listening = listen_on_loopback()
+    assert listening is not None, "a machine without a free port"
+    port = listening.getsockname()[1]
+    return dist.TCPStore(
+        HERE, port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
+    )
 
 
 def _state_of(

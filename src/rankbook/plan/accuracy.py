@@ -3,7 +3,7 @@
 ::
 
     summary()["time"]["held out"]   # {"median": 0.2, "rows": 145, "sources": 8}
-    summary()["time"]["order"]      # {"right": 193, "pairs": 261, "by arithmetic": 174}
+    summary()["time"]["order"]      # {"right": 191, "pairs": 261, "by arithmetic": 174}
 """
 
 from collections.abc import Iterable
@@ -76,7 +76,7 @@ def with_arithmetic(row: Compared) -> Compared:
 
 
 def ordered(rows: Iterable[Compared], apart: float = 0.0) -> tuple[int, int]:
-    """(right, pairs): of how many pairs of layouts the faster one, per token, was predicted to be.
+    """(right, pairs): of how many pairs of set-ups the faster one, per token, was predicted to be.
 
     A pair is of the same model, cards and number of GPUs, of one source, and of two set-ups. apart:
     by which share the slower one has to be slower for the pair to count.

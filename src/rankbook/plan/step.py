@@ -56,7 +56,7 @@ def idle_share(pp: int, microbatches: int) -> float:
 
 @dataclass(frozen=True)
 class _Rank:
-    """The work and the messages of a rank of the slowest stage: the last, which has the head."""
+    """The work and the messages of a rank of the slowest stage."""
 
     shape: ModelShape
     setup: Setup

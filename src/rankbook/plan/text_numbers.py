@@ -16,9 +16,10 @@ WIDTH = 80
 SHORT = {"parameters": "param", "gradients": "grad", "optimizer": "optim", "gathered": "whole"}
 SHORT |= {"buffers": "buf", "activations": "activ", "workspace": "work", "logits": "logit"}
 NEAR = 0.1
+UNUSED = "none of these measurements was used above"
 NOT_TRIED = (
-    "interleaved stages (with more than a tenth of bubble they are worth trying), context "
-    "parallelism, offloading"
+    "interleaved stages (with more than a tenth of bubble they are worth trying), ZeRO 3 that "
+    "stays gathered, context parallelism, offloading"
 )
 APART = (
     "The formula is of a decoder with fused norms and attention, without dropout, whose loss keeps "
@@ -68,11 +69,11 @@ def assumptions(assumed: Assumptions) -> Iterator[str]:
         found = told[kind]["held out"]
         rows, others = found["rows"], found["sources"]
         off = f"{what}: off by {found['median']:.0%} in the median of {rows:.0f} measurements"
-        yield wrapped("  accuracy  ", f"{off} of {others:.0f} published sources, none used above")
+        yield wrapped("  accuracy  ", f"{off} of {others:.0f} published sources; {UNUSED}")
     constant, order = told["time"]["constant"], told["time"]["order"]
     off = f"one MFU for all, {constant['mfu']:.0%}, would be off by {constant['median']:.0%}"
     yield wrapped("  baseline  ", f"step time: {off} in the median of the same measurements")
-    pairs = f"{order['right']} of {order['pairs']} pairs of layouts come out in the right order"
+    pairs = f"{order['right']} of {order['pairs']} pairs of set-ups come out in the right order"
     alone = f"by arithmetic alone {order['by arithmetic']}, by one MFU none"
     yield wrapped("  order     ", f"{pairs} ({alone}): a plan says what to try first")
 

@@ -24,15 +24,23 @@ class Work:
 
     @cached_property
     def layers(self) -> int:
-        """Of a stage, the largest."""
-        return -(-self.shape.layers // self.setup.pp)
+        """Of the stage that takes longest."""
+        even, more = divmod(self.shape.layers, self.setup.pp)
+        return even + (more > 0 and not self.has_head)
+
+    @cached_property
+    def has_head(self) -> bool:
+        """Whether the stage that takes longest is the last: layers left over go to the first ones."""
+        left_over = self.shape.layers % self.setup.pp
+        return not left_over or self.logits > self.products + self.attention
 
     @cached_property
     def parameters(self) -> float:
         """Of a rank, as zero 0 to 2 have them: the larger end of the model is with them."""
         ends = (self.shape.embedding, self.shape.head)
         outside = sum(ends) if self.setup.pp == 1 else max(ends)
-        return (self.layers * self.shape.layer + outside) / self.setup.tp
+        layers = -(-self.shape.layers // self.setup.pp)
+        return (layers * self.shape.layer + outside) / self.setup.tp
 
     @cached_property
     def tokens(self) -> int:
@@ -68,7 +76,12 @@ class Work:
 
     @cached_property
     def head(self) -> float:
-        """Logits over the vocabulary."""
+        """Of the stage that takes longest."""
+        return self.logits if self.has_head else 0.0
+
+    @cached_property
+    def logits(self) -> float:
+        """Over the vocabulary."""
         return self.product(self.shape.hidden, self.shape.vocabulary / self.setup.tp)
 
     @cached_property
@@ -103,4 +116,5 @@ class Work:
     @cached_property
     def loss(self) -> float:
         """Forward and backward: float32 logits, their softmax and gradient, read and written."""
-        return 6 * 4 * self.tokens * self.shape.vocabulary / self.setup.tp / self.bandwidth
+        logits = self.has_head * self.tokens * self.shape.vocabulary / self.setup.tp
+        return 6 * 4 * logits / self.bandwidth

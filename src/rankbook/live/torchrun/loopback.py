@@ -8,8 +8,9 @@ already (`master_listen_fd`): here it gets one that is bound to 127.0.0.1.
 import importlib
 import ipaddress
 import os
-import socket
 from typing import Any
+
+from rankbook.core.ports import listen_on_loopback
 
 # The modules of torch that make stores, by a name of their own for the class.
 WITH_STORES = (
@@ -61,7 +62,9 @@ def _loopback_store(original):
             given = dict(zip(names, args, strict=False)) | kwargs
             ours = given.get("is_master") and is_loopback(given["host_name"])
             if ours and given.get("master_listen_fd") is None:
-                listening = _listen(given["port"])
+                listening = listen_on_loopback(given["port"])
+                # if the port is taken the original decides: it shares a store that this process
+                # has at that port, or raises
                 if listening is not None:
                     args = ("127.0.0.1", listening.getsockname()[1], *args[2:])
                     kwargs = {k: v for k, v in kwargs.items() if k not in names[:2]}
@@ -69,19 +72,3 @@ def _loopback_store(original):
             super().__init__(*args, **kwargs)
 
     return LoopbackTCPStore
-
-
-def _listen(port: int) -> socket.socket | None:
-    """A listening socket on 127.0.0.1; None if the port is taken.
-
-    Then the original decides: it shares a store that this process has at that port, or raises.
-    """
-    server = socket.socket()
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        server.bind(("127.0.0.1", port))
-        server.listen(socket.SOMAXCONN)
-    except OSError:
-        server.close()
-        return None
-    return server
