@@ -3,9 +3,9 @@
     python -m benchmarks.wikitext2 --logs DIR           all that DIR has no log of, then write
     python -m benchmarks.wikitext2 --logs DIR --write   only write what is there
 
-Writes wikitext2-epoch-cpu-2.json and wikitext2-recipe-cpu-2.json to book/results. Takes an hour on
-two cores. No times are measured: the machine may be busy, and the trainings may run side by side.
-Needs the real WikiText-2; see rankbook.data.
+Writes wikitext2-epoch-cpu-2.json and wikitext2-recipe-cpu-2.json to book/results, those of which
+there is a log. Takes an hour and a half on two cores. No times are measured: the machine may be
+busy, and the trainings may run side by side. Needs the real WikiText-2; see rankbook.data.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks.record import write
 from benchmarks.wikitext2_alone import CHANGES, recipe, train_alone
@@ -24,6 +25,7 @@ from rankbook.training.metrics import unigram_loss
 
 EPOCH, EVERY = 1464, 183  # whole windows of 40 x 35 tokens; an eighth of it
 RECIPE_STEPS, RECIPE_BATCHES = 150, 40  # the original took 3 x 50 steps
+SEEDS = range(5)  # of each recipe: one row more or less is chance
 WHOLE_EPOCH = (
     f"--preset tiny --batch 40 --window 35 --steps {EPOCH} --evaluate-every {EVERY} --log-every 12"
 )
@@ -35,7 +37,8 @@ EPOCH_WHAT = (
 RECIPE_WHAT = (
     "From the original's recipe to the book's, one change after the other, each in addition to "
     f"those before: the loss of a token, in nats, of {RECIPE_BATCHES} batches of the validation "
-    f"text after {RECIPE_STEPS} steps of 40 rows of 35 tokens. One process, torch's layers"
+    f"text after {RECIPE_STEPS} steps of 40 rows of 35 tokens. One process, torch's layers, the "
+    f"median of {len(SEEDS)} seeds"
 )
 
 
@@ -60,8 +63,11 @@ RANKS = {
     ),
     "one": Ranks("one process", 1, f"--stages 1 --replicas 1 --microbatches 1 {WHOLE_EPOCH}"),
 }
-ALONE = {"reference": "reference"} | {
-    f"recipe-{number}": name for number, (name, _) in enumerate(CHANGES)
+RECIPES = {
+    name: [f"recipe-{number}-{seed}" for seed in SEEDS] for number, (name, _) in enumerate(CHANGES)
+}
+ALONE = {"reference": ("reference", 0)} | {
+    job: (name, seed) for name, jobs in RECIPES.items() for seed, job in enumerate(jobs)
 }
 
 
@@ -91,7 +97,8 @@ def run(job: str, log: Path) -> None:
     elif job == "reference":
         train_alone(job, EPOCH, EVERY, None, log)
     else:
-        train_alone(ALONE[job], RECIPE_STEPS, RECIPE_STEPS, RECIPE_BATCHES, log)
+        name, seed = ALONE[job]
+        train_alone(name, RECIPE_STEPS, RECIPE_STEPS, RECIPE_BATCHES, log, seed=seed)
 
 
 def read(log: Path) -> list[dict]:
@@ -102,7 +109,7 @@ def read(log: Path) -> list[dict]:
 
 
 def write_results(logs: Path) -> list[Path]:
-    """Both files, of what the logs have. Raises ValueError if one is not of WikiText-2."""
+    """The files of which there are logs. Raises ValueError if one is not of WikiText-2."""
     epoch, curves = [], {}
     names = {job: ranks.name for job, ranks in RANKS.items()} | {"reference": "reference"}
     for job, name in names.items():
@@ -113,20 +120,24 @@ def write_results(logs: Path) -> list[Path]:
         epoch += [valid_row(name, record) for record in found if "valid_loss" in record]
         curves[name] = [[r["step"], round(r["loss"], 6)] for r in found if "loss" in r]
     prices = []
-    for job, name in ALONE.items():
-        found = read(logs / f"{job}.jsonl")
-        if job != "reference" and any("valid_loss" in r or "ended" in r for r in found):
+    for name, jobs in RECIPES.items():
+        made = [found for job in jobs if (found := read(logs / f"{job}.jsonl"))]
+        for found in made:
             check_data(found)
-            prices.append(price(name, found))
+        if made:
+            prices.append(price(name, made))
     size = [r["start"]["parameters"] for r in read(logs / "reference.jsonl") if "start" in r]
     more = {"unigram": unigram(), "parameters of the reference": size[0] if size else None,
             "training": curves}  # fmt: skip
     commands = {ranks.name: " ".join(ranks.command(Path("LOG"))[1:]) for ranks in RANKS.values()}
     more["commands"] = commands
-    return [
-        write("wikitext2-epoch-cpu-2", EPOCH_WHAT, epoch, ("torch", "transformers"), **more),
-        write("wikitext2-recipe-cpu-2", RECIPE_WHAT, prices, ("torch",)),
-    ]
+    written = []
+    if epoch:
+        libraries = "torch", "transformers"
+        written += [write("wikitext2-epoch-cpu-2", EPOCH_WHAT, epoch, libraries, **more)]
+    if prices:
+        written += [write("wikitext2-recipe-cpu-2", RECIPE_WHAT, prices, ("torch",))]
+    return written
 
 
 def valid_row(name: str, record: Mapping) -> dict:
@@ -134,19 +145,24 @@ def valid_row(name: str, record: Mapping) -> dict:
     return {"run": name, "step": record["step"], "valid loss": round(record["valid_loss"], 6)}
 
 
-def price(name: str, found: list[dict]) -> dict:
-    """What a recipe came to; `ended` says it where the training gave no number any more."""
-    valid = [record for record in found if "valid_loss" in record]
-    ended = [record["ended"] for record in found if "ended" in record]
-    losses = [record["loss"] for record in found if "loss" in record]
+def price(name: str, made: list[list[dict]]) -> dict:
+    """What a recipe came to, `made` once for each seed: medians, and the loss of each seed.
+
+    `ended` says of a seed that its training gave no number any more.
+    """
+    valid = [r["valid_loss"] for found in made for r in found if "valid_loss" in r]
+    ended = [f"{r['ended']}, step {r['step']}" for found in made for r in found if "ended" in r]
+    losses = [[r["loss"] for r in found if "loss" in r] for found in made]
+    losses = [each for each in losses if each]
     return {
         "change": name,
         **recipe(name),
-        "steps": found[-1].get("step", 0),
-        "highest training loss": round(max(losses), 4) if losses else None,
-        "last training loss": round(losses[-1], 4) if losses else None,
-        "valid loss": round(valid[-1]["valid_loss"], 4) if valid else None,
-        "ended": ended[0] if ended else "",
+        "steps": min(found[-1].get("step", 0) for found in made),
+        "highest training loss": round(median(map(max, losses)), 4) if losses else None,
+        "last training loss": round(median(each[-1] for each in losses), 4) if losses else None,
+        "valid loss": round(median(valid), 4) if valid else None,
+        "valid losses": [round(loss, 4) for loss in valid],
+        "ended": "; ".join(ended),
     }
 
 

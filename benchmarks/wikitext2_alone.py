@@ -7,6 +7,7 @@ which one thing after the other is changed. None of the book's models or trainin
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -46,14 +47,14 @@ class Encoder(nn.Module):
         super().__init__()
         words, first = len(frequencies), norm == "pre"
         self.embedding, self.head = nn.Embedding(words, WIDTH), nn.Linear(WIDTH, words)
-        layer = nn.TransformerEncoderLayer(
-            WIDTH, HEADS, HIDDEN, dropout, batch_first=True, norm_first=first
-        )
+        layer = partial(
+            nn.TransformerEncoderLayer,
+            WIDTH, HEADS, HIDDEN, dropout, batch_first=True, norm_first=first,
+        )  # fmt: skip
         last = nn.LayerNorm(WIDTH) if first else None
-        self.layers = nn.TransformerEncoder(layer, LAYERS, last, enable_nested_tensor=False)
-        for parameter in self.layers.parameters():  # it had copied one layer's values
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
+        self.layers = nn.TransformerEncoder(layer(), LAYERS, last, enable_nested_tensor=False)
+        # that has copied one layer's values; the original makes each layer anew
+        self.layers.layers = nn.ModuleList(layer() for _ in range(LAYERS))
         self.dropout = nn.Dropout(dropout)
         self.register_buffer("positions", sinusoids(WINDOW, WIDTH))
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(WINDOW))
@@ -111,16 +112,17 @@ def rate(step: int, options: dict) -> float:
 
 
 def train_alone(
-    name: str, steps: int, every: int, batches: int | None, log: Path, text=None
+    name: str, steps: int, every: int, batches: int | None, log: Path, text=None, seed: int = 0
 ) -> None:
     """Train what is called `name`, "reference" or a change; write its losses to `log`.
 
     steps: optimizer steps. every: steps between validations, on `batches` (None: all). text: a
-    corpus, WikiText-2 unless given. A training that gives no number is noted and ended.
+    corpus, WikiText-2 unless given. seed: of the initial values and of dropout. A training that
+    gives no number is noted and ended.
     """
     corpus = text or wikitext2()
     words = len(corpus.vocab)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     if name == "reference":
         options = ORIGINAL | {"optimizer": "AdamW", "schedule": "warm-up"}
         model = Reference(words)

@@ -83,16 +83,19 @@ def test_a_loss_that_is_no_number_ends_the_training(text, tmp_path, monkeypatch)
     train_alone("the original's", 5, 5, 1, tmp_path / "log", text)
     last = wikitext2.read(tmp_path / "log")[-1]
     assert last["ended"] == "the loss is nan"
-    assert wikitext2.price("the original's", [last])["valid loss"] is None
+    price = wikitext2.price("the original's", [[last]])
+    assert price["valid loss"] is None and price["valid losses"] == []
+    assert price["ended"] == "the loss is nan, step 2"
 
 
 def test_results_are_made_of_the_logs(tmp_path, monkeypatch):
     logs = tmp_path / "logs"
     logs.mkdir()
     points = [{"step": 12, "loss": 8.25}, {"step": 183, "valid_loss": 6.5}]
-    for job in ("ranks", "recipe-0"):
-        lines = "".join(json.dumps(r) + "\n" for r in [START, *points])
-        (logs / f"{job}.jsonl").write_text(lines, "utf-8")
+    for job, more in {"ranks": 0, "recipe-0-0": 0, "recipe-0-1": 1, "recipe-0-4": 0.25}.items():
+        noted = [START, *({key: value + more * (key == "valid_loss") for key, value in r.items()}
+                          for r in points)]  # fmt: skip
+        (logs / f"{job}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in noted), "utf-8")
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(wikitext2, "unigram", lambda: 6.6)
     epoch, prices = (json.loads(p.read_text("utf-8")) for p in wikitext2.write_results(logs))
@@ -100,7 +103,14 @@ def test_results_are_made_of_the_logs(tmp_path, monkeypatch):
     assert epoch["training"] == {"4 ranks": [[12, 8.25]]} and epoch["unigram"] == 6.6
     (row,) = prices["rows"]
     assert row["change"] == "the original's" and row["steps"] == 183
-    assert (row["highest training loss"], row["valid loss"], row["ended"]) == (8.25, 6.5, "")
+    assert (row["highest training loss"], row["valid loss"], row["ended"]) == (8.25, 6.75, "")
+    assert row["valid losses"] == [6.5, 7.5, 6.75]
+
+
+def test_a_result_without_logs_is_left_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(wikitext2, "unigram", lambda: 6.6)
+    assert wikitext2.write_results(tmp_path / "none") == []
 
 
 def test_another_text_is_not_recorded():

@@ -30,7 +30,7 @@ class Work:
 
     @cached_property
     def has_head(self) -> bool:
-        """Whether the stage that takes longest is the last: layers left over go to the first ones."""
+        """Whether the stage that takes longest is the last; layers left over go to the first."""
         left_over = self.shape.layers % self.setup.pp
         return not left_over or self.logits > self.products + self.attention
 

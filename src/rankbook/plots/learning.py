@@ -74,18 +74,28 @@ def _name(axes: Axes, ends: Mapping[str, float]) -> None:
 
 
 def recipe_table(results: Iterable[Mapping]) -> Table:
-    """The perplexity that each change of the recipe comes to, in the order of the changes.
+    """The perplexity that each change of the recipe comes to, median and range of the seeds.
 
     results: `recorded("wikitext2-recipe")`. Without one, a row says so.
     """
-    head = ["recipe", "highest training loss", "validation perplexity"]
+    head = ["recipe", "highest training loss", "validation perplexity", "of the seeds"]
     rows = [
         [
             ("" if number == 0 else "+ ") + row["change"],
             f"{row['highest training loss']:.2f}",
             row["ended"] or f"{math.exp(row['valid loss']):,.0f}",
+            _range(row["valid losses"]),
         ]
         for result in results
         for number, row in enumerate(result["rows"])
     ]
-    return Table(head, rows or [["the original's", "", "not measured yet"]])
+    return Table(head, rows or [["the original's", "", "not measured yet", ""]])
+
+
+def _range(losses: list[float]) -> str:
+    """The lowest and the highest perplexity; nothing where no training gave a number."""
+    return (
+        " – ".join(f"{math.exp(loss):,.0f}" for loss in (min(losses), max(losses)))
+        if losses
+        else ""
+    )

@@ -41,12 +41,12 @@ def test_a_run_without_points_is_nothing_to_draw():
 def test_the_recipe_in_its_order():
     rows = [
         {"change": "the original's", "highest training loss": 20.0, "valid loss": None,
-         "ended": "the loss is nan"},
+         "valid losses": [], "ended": "the loss is nan"},
         {"change": "pre-norm", "highest training loss": 10.0, "valid loss": math.log(1500),
-         "ended": ""},
+         "valid losses": [math.log(1400), math.log(1500), math.log(1700)], "ended": ""},
     ]  # fmt: skip
     assert recipe_table([{"rows": rows}]).rows == [
-        ["the original's", "20.00", "the loss is nan"],
-        ["+ pre-norm", "10.00", "1,500"],
+        ["the original's", "20.00", "the loss is nan", ""],
+        ["+ pre-norm", "10.00", "1,500", "1,400 – 1,700"],
     ]
-    assert recipe_table([]).rows[0][-1] == "not measured yet"
+    assert recipe_table([]).rows[0][-2] == "not measured yet"
