@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.record import RESULTS, check_repeats, summary, write
+from rankbook.comm.ring import Link
 from rankbook.core.atomic import write_text_atomic
-from rankbook.cost_model.network import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.models import TransformerConfig

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rankbook.comm.ring import ring_bytes
 from rankbook.data import wikitext2
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.sync import (
@@ -28,7 +29,6 @@ from rankbook.sync import (
     LocalSGD,
     Sign,
     TopK,
-    all_reduce_bytes,
     power_sgd,
 )
 from rankbook.training import batchify, learning_rate, training_batch, windows
@@ -169,7 +169,8 @@ def meet(model: nn.Module, way: dict, group: dist.ProcessGroup) -> tuple:
         compressor = COMPRESSORS[name](*given)
     if way["kind"] in ("ddp", "power"):
         ddp = DistributedDataParallel(model, process_group=group)
-        nbytes = all_reduce_bytes(sum(p.nbytes for p in model.parameters()), dist.get_world_size())
+        whole = sum(p.nbytes for p in model.parameters())
+        nbytes = round(ring_bytes("all_reduce", whole, dist.get_world_size()))
         done = [0]
 
         def count():

@@ -57,6 +57,6 @@ def train_pipelines(ids: torch.Tensor, settings: dict) -> list[float]:
         optimizer.zero_grad()
         losses.append(pipeline.step(tokens, targets).item())
         average_gradients(pipeline.parameters(), mesh["dp"].get_group())
-        clip_grad_norm(pipeline.parameters(), settings["max_norm"], mesh["pp"].get_group())
+        clip_grad_norm(pipeline.parameters(), settings["max_norm"], mesh)
         optimizer.step()
     return losses

@@ -8,11 +8,11 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+from rankbook.core.dtensor import to_local
 from rankbook.mesh import Layout, build, clip_grad_norm
 from rankbook.mesh.building import Part
 from rankbook.mesh.stepping import accumulate
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-from rankbook.parallel.replicas import here
 
 CONFIG = TransformerConfig(62, d_model=32, d_hidden=64, heads=4, layers=4, max_length=16)
 MAX_NORM = 0.25
@@ -61,7 +61,7 @@ def partial_sums() -> dict:
     left = [g for g in gradients if isinstance(g, DTensor) and g.placements[0].is_partial()]
     # right but for taking parts of sums for parts of gradients
     alike = [2 if g.placements[0].is_replicate() else 1 for g in gradients]
-    naive = sum(here(g).square().sum() / n for g, n in zip(gradients, alike, strict=True))
+    naive = sum(to_local(g).square().sum() / n for g, n in zip(gradients, alike, strict=True))
     dist.all_reduce(naive)
     return {"left": len(left), "naive": naive.sqrt()} | _clip(part)
 

@@ -89,7 +89,7 @@ def compare(pipeline: Pipeline, steps: list[Step]) -> dict[str, float]:
     def note(what: str, mine: torch.Tensor, theirs: torch.Tensor) -> None:
         errors[what] = max(errors[what], (mine.detach() - theirs).abs().max().item())
 
-    pp, dp = (pipeline.mesh[name].get_group() for name in ("pp", "dp"))
+    dp = pipeline.mesh["dp"].get_group()
     replica = pipeline.mesh["dp"].get_local_rank()
     optimizer = torch.optim.AdamW(pipeline.parameters(), **ADAMW)
     for (tokens, targets), step in zip(batches(), steps, strict=True):
@@ -99,7 +99,7 @@ def compare(pipeline: Pipeline, steps: list[Step]) -> dict[str, float]:
         average_gradients(pipeline.parameters(), dp)
         for name, parameter in pipeline.named_parameters():
             note("gradient", parameter.grad, step.gradients[name])
-        note("norm", clip_grad_norm(pipeline.parameters(), MAX_NORM, pp), step.norm)
+        note("norm", clip_grad_norm(pipeline.parameters(), MAX_NORM, pipeline.mesh), step.norm)
         for name, parameter in pipeline.named_parameters():
             note("clipped", parameter.grad, step.clipped[name])
         optimizer.step()
@@ -172,7 +172,5 @@ def clip_sharded() -> list[float]:
     pipeline.step(*(plan.share(ids, replica) for ids in batches()[0]))
     plain = [p for p in pipeline.parameters() if not isinstance(p, DTensor)]
     average_gradients(plain, mesh["dp"].get_group())
-    norms = [
-        clip_grad_norm(pipeline.parameters(), MAX_NORM, mesh["pp"].get_group()) for _ in range(2)
-    ]
+    norms = [clip_grad_norm(pipeline.parameters(), MAX_NORM, mesh) for _ in range(2)]
     return [norm.item() for norm in norms] + [float(len(plain))]

@@ -2,7 +2,7 @@
 
 import torch
 
-from rankbook.cost_model.network import Link
+from rankbook.comm.ring import Link
 from rankbook.memory.setup import Setup
 from rankbook.mesh import Layout, build, train_step
 from rankbook.mesh.traffic import traffic

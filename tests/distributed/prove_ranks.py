@@ -24,10 +24,10 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+from rankbook.core.dtensor import to_local
 from rankbook.mesh import Layout, build, clip_grad_norm, train_step
 from rankbook.mesh.stepping import accumulate
 from rankbook.models import TransformerConfig, TransformerLM, initialise
-from rankbook.parallel.replicas import here
 from rankbook.prove import prove
 from rankbook.prove.digest import leaves
 
@@ -375,7 +375,7 @@ def on_replica(mesh, then=None):
 
 def averaged(model, replicas):
     for parameter in model.parameters():
-        gradient = here(parameter.grad)
+        gradient = to_local(parameter.grad)
         dist.all_reduce(gradient, group=replicas.get_group())
         gradient /= replicas.size()
 

@@ -5,19 +5,15 @@
 "use strict";
 
 (() => {
-  const TWO = ["interleaved1f1b", "loopedbfs", "interleavedzb", "zbv", "dualpipev"];  // two stages a rank
-  const V = ["zbv", "dualpipev"];  // rank r has stages r and 2p - 1 - r, elsewhere r and r + p
-  const NAMES = ["gpipe", "1f1b", ...TWO];
-
   /* Into how many rounds the interleaved schedules deal their microbatches. */
   const rounds = (p, m) => Math.max(1, Math.floor(m / p));
 
   /* The nearest number of microbatches that the schedule can run; `changed` says which rule it was. */
-  function fit(chosen) {
-    const {schedule, ranks: p} = chosen;
-    const least = {"1f1b": p, dualpipev: 2 * p}[schedule] || 1;
+  function fit(chosen, schedules) {
+    const {schedule, ranks: p} = chosen, {stages, fills, rounds: inRounds} = schedules[schedule];
+    const least = fills ? stages * p : 1;
     let m = Math.max(chosen.microbatches, least), changed = m > chosen.microbatches ? "least" : "";
-    if (schedule.startsWith("interleaved") && m % rounds(p, m)) [m, changed] = [Math.floor(m / p) * p, "rounds"];
+    if (inRounds && m % rounds(p, m)) [m, changed] = [Math.floor(m / p) * p, "rounds"];
     return {...chosen, microbatches: m, follow: Math.min(chosen.follow, m - 1), changed};
   }
 
@@ -139,8 +135,9 @@
     return stage < last ? [`${stage}F${mb}`, `${stage + 1}B${mb}`] : [`${stage}F${mb}`];
   }
 
-  function simulate({schedule, ranks: p, microbatches: m, ratio, message}) {
-    const per = TWO.includes(schedule) ? 2 : 1, last = per * p - 1;
+  /* per: stages of a rank. */
+  function simulate({schedule, ranks: p, microbatches: m, ratio, message}, per) {
+    const last = per * p - 1;
     const share = 1 / per, half = ratio / 2 * share, backward = (ratio / 2 + ratio / 2) * share;
     const lists = count(p).map((r) => LISTS[schedule](p, m, r).flatMap((item) =>
       Array.isArray(item) ? item.map((one, i) => [one, i === item.length - 1]) : [[item, true]]));
@@ -193,9 +190,9 @@
     return most;
   }
 
-  function compute(settings) {
-    const {ranks: p, microbatches: m} = settings, run = simulate(settings);
-    const plain = settings.schedule === "gpipe" ? run : simulate({...settings, schedule: "gpipe"});
+  function compute(settings, schedules) {
+    const {ranks: p, microbatches: m} = settings, run = simulate(settings, schedules[settings.schedule].stages);
+    const plain = settings.schedule === "gpipe" ? run : simulate({...settings, schedule: "gpipe"}, 1);
     return {...run, p, schedule: settings.schedule, gpipe: plain.span, formula: (p - 1) / (m + p - 1)};
   }
 
@@ -338,7 +335,7 @@
       },
     },
     settings: [
-      {key: "schedule", kind: "choice", values: NAMES, initial: "gpipe"},
+      {key: "schedule", kind: "choice", values: Object.keys(LISTS), initial: "gpipe"},
       {key: "ranks", kind: "range", min: 2, max: 16, step: 1, initial: 4},
       {key: "microbatches", kind: "range", min: 1, max: 32, step: 1, initial: 8},
       {key: "ratio", kind: "range", min: 0.5, max: 4, step: 0.25, initial: 2},

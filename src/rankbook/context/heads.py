@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
+from rankbook.comm.all_to_all import all_to_all
 from rankbook.context.blocks import check
 from rankbook.context.order import cut, join
 
@@ -47,13 +48,13 @@ def heads_attention(
 def _to_heads(x: Tensor, group: Any, ranks: int, order: str) -> Tensor:
     """(n, batch, heads, length here, d) to (n, batch, heads here, length, d)."""
     shares = torch.stack(x.chunk(ranks, dim=2))  # by the rank that gets it
-    return join(_AllToAll.apply(shares, group).unbind(), order, dim=3)
+    return join(_swap(shares, group).unbind(), order, dim=3)
 
 
 def _to_tokens(x: Tensor, group: Any, ranks: int, order: str) -> Tensor:
     """The other way: (n, batch, heads here, length, d) to (n, batch, heads, length here, d)."""
     shares = torch.stack([cut(x, ranks, rank, order, dim=3) for rank in range(ranks)])
-    return torch.cat(_AllToAll.apply(shares, group).unbind(), dim=2)
+    return torch.cat(_swap(shares, group).unbind(), dim=2)
 
 
 def _mask(documents: Tensor, device: torch.device) -> Tensor:
@@ -62,26 +63,7 @@ def _mask(documents: Tensor, device: torch.device) -> Tensor:
     return same & torch.ones_like(same[0, 0]).tril()
 
 
-class _AllToAll(torch.autograd.Function):
-    """Row r of the first dimension goes to rank r; row s of the result came from rank s.
-
-    torch's own differentiable one, in torch.distributed.nn.functional, is deprecated.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, shares: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-        ctx.group = group
-        return _exchange(shares, group)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return _exchange(grads[0], ctx.group), None
-
-
-def _exchange(shares: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    shares = shares.contiguous()
-    if len(shares) == 1:
-        return shares.clone()
-    came = torch.empty_like(shares)
-    dist.all_to_all_single(came, shares, group=group)
-    return came
+def _swap(shares: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """Share r of `shares` goes to rank r; share s of the result came from rank s."""
+    one_each = [1] * len(shares)
+    return shares if len(shares) == 1 else all_to_all(shares, one_each, one_each, group)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
+    from rankbook.comm.ring import Link, ring
     from rankbook.cost_model.cluster_spec import ClusterSpec
     from rankbook.cost_model.layouts import (
         PredictedStep,
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
         rank_memory,
     )
     from rankbook.cost_model.network import (
-        Link,
+        assumed_link,
         crossing,
         fitted_link,
-        ring,
         steps_between,
         tree,
     )

@@ -1,28 +1,16 @@
-"""How long an all_reduce takes by the alpha-beta model: a ring, and a tree.
-
-Source of the model: Thakur, Rabenseifner and Gropp, https://doi.org/10.1177/1094342005051521
-"""
+"""The link between nodes, and what follows from it for a tree, for latency, and for local SGD."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil, floor, log2, log10
 
+from rankbook.comm.ring import Link
 from rankbook.cost_model.cluster_spec import ClusterSpec
 
 
-@dataclass(frozen=True)
-class Link:
-    """From one member of a ring to the next: alpha seconds a step, and beta seconds a byte."""
-
-    name: str
-    alpha: float
-    beta: float
-
-    @classmethod
-    def of(cls, spec: ClusterSpec) -> "Link":
-        """Between nodes of `spec`: each rank has a card of its own and they share the message."""
-        together = spec.ranks_per_node * spec.link_bandwidth
-        return cls(f"{together * 8e-9:g} Gbit/s a node, assumed", spec.latency, 1 / together)
+def assumed_link(spec: ClusterSpec) -> Link:
+    """Between nodes of `spec`: each rank has a card of its own and they share the message."""
+    bandwidth = spec.ranks_per_node * spec.link_bandwidth
+    return Link(f"{bandwidth * 8e-9:g} Gbit/s a node, assumed", spec.latency, 1 / bandwidth)
 
 
 def fitted_link(result: Mapping) -> Link:
@@ -34,19 +22,11 @@ def fitted_link(result: Mapping) -> Link:
     return Link(name, fit["alpha_seconds"] / steps, beta)
 
 
-def ring(n: int, nbytes: float, link: Link) -> float:
-    """Seconds of an all_reduce of `nbytes` by a ring of `n`: 2 (n - 1) steps, a chunk in each.
-
-    Source: Patarasuk and Yuan, https://doi.org/10.1016/j.jpdc.2008.09.002
-    """
-    return 2 * (n - 1) * (link.alpha + nbytes / n * link.beta)
-
-
 def tree(n: int, nbytes: float, link: Link) -> float:
-    """The same by two trees, each for half of the message: up and down, piece behind piece.
+    """Seconds of an all_reduce of `nbytes` by two trees of `n`, each for half of the message.
 
-    They use the whole bandwidth, as NCCL's do. Source: Sanders, Speck and Träff,
-    https://doi.org/10.1016/j.parco.2009.09.001
+    Up and down, piece behind piece: they use the whole bandwidth, as NCCL's do.
+    Source: Sanders, Speck and Träff, https://doi.org/10.1016/j.parco.2009.09.001
     """
     if n == 1:
         return 0.0

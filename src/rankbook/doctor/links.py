@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rankbook.cost_model.network import Link, ring, steps_between
+from rankbook.comm.ring import Link, ring
+from rankbook.cost_model.network import steps_between
 from rankbook.doctor.disk import lasting
 from rankbook.doctor.finding import Finding, Options, number, ok, skipped, warning
 from rankbook.doctor.interfaces import addresses, gloo_takes, interfaces

@@ -14,7 +14,6 @@ from rankbook.core.lazy import attach
 if TYPE_CHECKING:
     from rankbook.experts.balancing import BiasBalance, balance_loss
     from rankbook.experts.dropping import capacity, served
-    from rankbook.experts.exchange import all_to_all
     from rankbook.experts.layer import Experts
     from rankbook.experts.routing import Router, Routing
 

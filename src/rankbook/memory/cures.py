@@ -18,8 +18,8 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
+from rankbook.core.dtensor import to_local
 from rankbook.models.transformer import TransformerLM
-from rankbook.parallel.replicas import here
 
 aten = torch.ops.aten
 # what the selective way keeps: matrices' results, and what other ranks' were needed for
@@ -66,7 +66,7 @@ class OnHost(saved_tensors_hooks):
     ):
         torchs = save_on_cpu(pin_memory=torch.cuda.is_available())
         # gathered parameters come and go: known by being leaves, or views of one
-        kept = {here(p.detach()).untyped_storage()._cdata for p in parameters}
+        kept = {to_local(p.detach()).untyped_storage()._cdata for p in parameters}
 
         def pack(tensor: torch.Tensor) -> Any:
             base = tensor if tensor._base is None else tensor._base
@@ -87,4 +87,4 @@ class OnHost(saved_tensors_hooks):
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return here(tensor).untyped_storage()._cdata
+    return to_local(tensor).untyped_storage()._cdata

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor
 
+from rankbook.core.dtensor import to_local
 from rankbook.memory.cures import OnHost, checkpoint_layers
 from rankbook.memory.setup import Setup
 from rankbook.memory.updating import Sharing, Update
@@ -141,6 +141,5 @@ def _sharing(setup: Setup, mesh: DeviceMesh) -> Sharing:
 
 def _storages(tensors: list) -> dict[int, int]:
     """Address and bytes of each storage under `tensors`; of a DTensor, what lies on this rank."""
-    locals_ = [t.to_local() if isinstance(t, DTensor) else t for t in tensors]
-    storages = [tensor.untyped_storage() for tensor in locals_]
+    storages = [to_local(tensor).untyped_storage() for tensor in tensors]
     return {each.data_ptr(): each.nbytes() for each in storages if each.nbytes()}

@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from rankbook.mesh.clipping import summed
-from rankbook.parallel.replicas import here
+from rankbook.core.dtensor import to_local
+from rankbook.parallel.clipping import summed
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Update:
     def gradients(self) -> list[Tensor]:
         """Gradients that are there: whole ones, or this rank's pieces."""
         found = [(piece.gradient, piece.parameter.grad) for piece in self.pieces]
-        return [here(each) for both in found for each in both if each is not None]
+        return [to_local(each) for both in found for each in both if each is not None]
 
     def states(self) -> list[Tensor]:
         """Adam's moments, and the copies in 32 bits."""
@@ -89,7 +89,7 @@ class _Piece:
     ):
         self.parameter, self.sharing = parameter, sharing
         self.rank, self.ranks = sharing.place
-        self.flat = here(parameter.detach()).view(-1)
+        self.flat = to_local(parameter.detach()).view(-1)
         self.size = -(-self.flat.numel() // self.ranks)
         mine = self.cut(self.flat)
         held = mine.float() if copies else mine
@@ -112,7 +112,7 @@ class _Piece:
 
     def reduce(self, parameter: Tensor) -> None:
         """Average the gradient, of which this rank keeps its piece."""
-        whole = here(summed(self.parameter)).view(-1)
+        whole = to_local(summed(self.parameter)).view(-1)
         self.parameter.grad = None
         piece = whole
         if self.sharing.group is not None:
@@ -130,7 +130,7 @@ class _Piece:
         if self.gradient is not None:
             gradient = self.gradient[: self.held.numel()].div_(times)
         elif self.parameter.grad is not None:
-            gradient = self.cut(here(self.parameter.grad).view(-1))
+            gradient = self.cut(to_local(self.parameter.grad).view(-1))
         else:
             return
         self.held.grad = gradient.to(self.held)

@@ -13,12 +13,12 @@ from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
     from rankbook.mesh.building import Part, build
-    from rankbook.mesh.clipping import clip_grad_norm
     from rankbook.mesh.layout import Layout
     from rankbook.mesh.stepping import train_step
     from rankbook.mesh.tensor import tensor_parallel
     from rankbook.mesh.trials import try_layout
     from rankbook.mesh.vocabulary import vocabulary_loss
     from rankbook.mesh.ways import LAYOUT_WAYS
+    from rankbook.parallel.clipping import clip_grad_norm
 
 __getattr__, __dir__ = attach(__name__, __file__)

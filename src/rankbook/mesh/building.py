@@ -10,6 +10,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from rankbook.context import cut as cut_sequences
+from rankbook.core.dtensor import to_local
 from rankbook.mesh.experts import expert_parallel, not_for_fsdp
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.sequence import context_parallel, shared_mean
@@ -25,7 +26,7 @@ from rankbook.models.transformer import (
 )
 from rankbook.parallel.pipeline import Pipeline
 from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.replicas import average, here
+from rankbook.parallel.replicas import average
 from rankbook.parallel.stages import cut
 
 # of logits that somebody might change in place; nobody does
@@ -209,7 +210,7 @@ def fill(stage: TransformerLM, seed: int) -> None:
         if isinstance(parameter, DTensor):
             of = parameter.device_mesh, parameter.placements
             whole = distribute_tensor(whole.to(parameter.device), *of, src_data_rank=None)
-        here(parameter).copy_(here(whole))
+        to_local(parameter).copy_(to_local(whole))
     for module in stage.modules():
         if isinstance(module, Positions):
-            here(module.table).copy_(sinusoids(*module.table.shape))
+            to_local(module.table).copy_(sinusoids(*module.table.shape))

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
+from rankbook.core.dtensor import to_local
 from rankbook.experts import Experts
 from rankbook.experts.balancing import move, tally
 from rankbook.models.transformer import TransformerLM
-from rankbook.parallel.replicas import average_gradients, here
+from rankbook.parallel.replicas import average_gradients
 
 if TYPE_CHECKING:
     from rankbook.mesh.building import Part
@@ -71,7 +72,7 @@ def average_over_ep(parameters: Iterable[nn.Parameter], mesh: DeviceMesh) -> Non
     average_gradients(shared, mesh["ep"].get_group())
     for parameter in divided:
         assert parameter.grad is not None
-        here(parameter.grad).div_(mesh["ep"].size())
+        to_local(parameter.grad).div_(mesh["ep"].size())
 
 
 def is_divided(parameter: nn.Parameter) -> bool:

@@ -11,10 +11,10 @@ from math import prod
 
 import torch
 
+from rankbook.comm.ring import ring_bytes
 from rankbook.mesh.building import make_plan
 from rankbook.mesh.counts import OTHER, Message, Sent
 from rankbook.mesh.layout import DIMENSIONS, Layout
-from rankbook.mesh.traffic import ring_bytes
 from rankbook.models.transformer import TransformerConfig, TransformerLM
 from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.planned_actions import PlannedAction, action_lists

@@ -5,10 +5,11 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 
+from rankbook.core.dtensor import to_local
 from rankbook.mesh.building import Part
-from rankbook.mesh.clipping import clip_grad_norm, summed
 from rankbook.mesh.experts import average_over_ep, rebalance
-from rankbook.parallel.replicas import average_gradients, here
+from rankbook.parallel.clipping import clip_grad_norm, summed
+from rankbook.parallel.replicas import average_gradients
 
 
 def train_step(
@@ -65,7 +66,7 @@ def _one_by_one(part: Part, tokens: Tensor, targets: Tensor) -> Tensor:
         losses.append(_backward(part, module, ids, wanted))
     for parameter in part.parameters():
         if parameter.grad is not None and times > 1:  # as torch's schedules: the sum, then the mean
-            here(parameter.grad).div_(times)
+            to_local(parameter.grad).div_(times)
     return part.average(torch.stack(losses).mean())
 
 

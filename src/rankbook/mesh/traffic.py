@@ -5,10 +5,6 @@
     with traffic(mesh) as sent:
         part.step(tokens, targets)
     print(sent)
-
-Sources of the ring's bytes: Thakur, Rabenseifner and Gropp, section 4,
-https://doi.org/10.1177/1094342005051521; Patarasuk and Yuan,
-https://doi.org/10.1016/j.jpdc.2008.09.002
 """
 
 from collections.abc import Callable, Iterator
@@ -20,6 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rankbook.comm.ring import ring_bytes
 from rankbook.mesh.counts import OTHER, Message, Sent
 from rankbook.mesh.operators import CALLS, calls, group_of, sizes
 
@@ -42,30 +39,6 @@ def traffic(mesh: DeviceMesh | None = None) -> Iterator[Sent]:
     sent = Sent(dict.fromkeys(dimensions.values()))
     with _Watch(dimensions, sent.messages.append):
         yield sent
-
-
-def ring_bytes(operation: str, nbytes: int, n: int, rank: int = 0, root: int = 0) -> float:
-    """What `rank` of `n` sends if `operation` goes round a ring.
-
-    nbytes: of the tensor that the rank has in it, as in `Count`; of a broadcast the tensor on every
-    rank. rank, root: within the group. A broadcast and a reduce go along a chain, in which the last
-    rank sends nothing; gather, scatter and all_to_all send each share straight to its rank, here
-    shares of equal size. Raises ValueError for another operation.
-    """
-    factors = {
-        "all_reduce": 2 * (n - 1) / n,
-        "reduce_scatter": (n - 1) / n,
-        "all_gather": n - 1,
-        "all_to_all": (n - 1) / n,
-        "broadcast": (rank + 1 - root) % n != 0,
-        "reduce": rank != root,
-        "gather": rank != root,
-        "scatter": (n - 1) / n * (rank == root),
-        **{"send": 1, "recv": 0, "barrier": 0},
-    }
-    if operation not in factors:
-        raise ValueError(f"ring_bytes: {operation!r} is unknown; use one of {', '.join(factors)}")
-    return float(factors[operation] * nbytes)
 
 
 def _dimensions(mesh: DeviceMesh | None) -> dict[tuple[int, ...], str]:

@@ -12,14 +12,14 @@ from torch.distributed.tensor import DTensor, debug, distribute_tensor
 from torch.nn.utils import clip_grad_norm_
 
 from rankbook.core.agreement import agree, gather
+from rankbook.core.dtensor import to_local
 from rankbook.mesh.building import Part, fill, make_plan
-from rankbook.mesh.clipping import cuts, summed
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.sequence import context_parallel
 from rankbook.mesh.ways import MAX_NORM, Way
 from rankbook.models.loss import token_loss
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
-from rankbook.parallel.replicas import here
+from rankbook.parallel.clipping import cuts, summed
 from rankbook.parallel.stages import cut
 
 LAYERS = 4
@@ -111,8 +111,8 @@ class Trial:
         right = dict(self.whole.named_parameters())
         for name, parameter in self.named.items():
             like = parameter if parameter.grad is None else summed(parameter)
-            expected = here(_laid_out(_gradient(right[name]), like))
-            difference = expected if parameter.grad is None else here(like) - expected
+            expected = to_local(_laid_out(_gradient(right[name]), like))
+            difference = expected if parameter.grad is None else to_local(like) - expected
             # what n ranks hold alike, each of them counts as 1 / n
             alike = cuts(like) / (self.mesh.size() // self.mesh["pp"].size())
             total += alike * torch.tensor([difference.norm() ** 2, expected.norm() ** 2])
@@ -123,7 +123,7 @@ class Trial:
         """Give the parts the parameters of the whole model."""
         right = dict(self.whole.named_parameters())
         for name, parameter in self.named.items():
-            here(parameter).copy_(here(_laid_out(right[name].detach(), parameter)))
+            to_local(parameter).copy_(to_local(_laid_out(right[name].detach(), parameter)))
 
     def close(self) -> None:
         """End the groups; ranks that wait in one of them are told so.

@@ -21,12 +21,13 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from rankbook.core.dtensor import to_local
 from rankbook.mesh.building import Part, shard
-from rankbook.mesh.clipping import clip_grad_norm, summed
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.tensor import tensor_parallel
 from rankbook.models.transformer import TransformerLM
-from rankbook.parallel.replicas import average_gradients, here
+from rankbook.parallel.clipping import clip_grad_norm, summed
+from rankbook.parallel.replicas import average_gradients
 
 MAX_NORM = 0.1  # well below the norm of the trials' gradients: clipping always scales
 
@@ -124,7 +125,7 @@ def _average_stage(part: Part) -> None:
 def _divide_by_world(part: Part) -> None:
     average(part)
     for parameter in part.parameters():
-        here(summed(parameter)).div_(part.mesh.size() / part.mesh["dp"].size())
+        to_local(summed(parameter)).div_(part.mesh.size() / part.mesh["dp"].size())
 
 
 def _torch_clip(part: Part) -> torch.Tensor:
@@ -133,7 +134,7 @@ def _torch_clip(part: Part) -> torch.Tensor:
 
 
 def _clip_pieces(part: Part) -> torch.Tensor:
-    pieces = [here(summed(p)) for p in part.parameters()]
+    pieces = [to_local(summed(p)) for p in part.parameters()]
     norm = torch.stack([piece.square().sum() for piece in pieces]).sum()
     dist.all_reduce(norm)
     norm.sqrt_()

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from rankbook.core.lazy import attach
-from rankbook.core.placement import Placement, init, place
 
-# imported when asked for: torch's pipelining and DTensor take a second or two to import, and
-# every live rank imports `placement` before its first cell
+# imported when asked for: torch's pipelining and DTensor take a second or two to import, and a plan
+# needs no torch at all
 if TYPE_CHECKING:
+    from rankbook.core.placement import Placement, init, place
     from rankbook.parallel.all_reduce_cost import (
         fit_alpha_beta,
         predict,

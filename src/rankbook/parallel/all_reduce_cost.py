@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import torch
 import torch.distributed as dist
 
+from rankbook.comm.ring import ring_bytes
 from rankbook.parallel.messages import finish
 
 WARM_UP = 1
@@ -105,8 +106,7 @@ def predict(way: str, n: int, nbytes: float, alpha: float, beta: float) -> float
     fold = 2 * (power < n)
     terms = {
         "by rank 0": (2 * (n - 1), 2 * (n - 1)),
-        "ring": (2 * (n - 1), 2 * (n - 1) / n),
-        "library": (2 * (n - 1), 2 * (n - 1) / n),
+        **dict.fromkeys(("ring", "library"), (2 * (n - 1), ring_bytes("all_reduce", 1, n))),
         "halving and doubling": (
             2 * (power.bit_length() - 1) + fold,
             2 * (power - 1) / power + fold,

@@ -13,9 +13,9 @@ from torch.distributed.pipelining import PipelineStage
 
 from rankbook.models.loss import IGNORED
 from rankbook.models.transformer import TransformerConfig
+from rankbook.parallel.forward_only import forward_only
 from rankbook.parallel.plan import PipelinePlan, check_ids
 from rankbook.parallel.replicas import average
-from rankbook.parallel.schedules import forward_only
 
 
 class Pipeline:
@@ -28,7 +28,7 @@ class Pipeline:
 
         loss = pipeline.step(tokens, targets)
         average_gradients(pipeline.parameters(), mesh["dp"].get_group())
-        clip_grad_norm(pipeline.parameters(), 0.5, mesh["pp"].get_group())
+        clip_grad_norm(pipeline.parameters(), 0.5, mesh)
         optimizer.step()
     """
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.tensor import DTensor
+
+from rankbook.core.dtensor import to_local
 
 
 def average_gradients(parameters: Iterable[nn.Parameter], group: dist.ProcessGroup) -> None:
@@ -21,25 +22,12 @@ def average_gradients(parameters: Iterable[nn.Parameter], group: dist.ProcessGro
     size = dist.get_world_size(group)
     if size == 1:
         return
-    gradients = [here(p.grad) for p in parameters if p.grad is not None]
+    gradients = [to_local(p.grad) for p in parameters if p.grad is not None]
     works = [dist.all_reduce(gradient, group=group, async_op=True) for gradient in gradients]
     for work in works:  # all are on their way before the first is waited for
         work.wait()
     for gradient in gradients:  # gloo has no average
         gradient.div_(size)
-
-
-def here(tensor: torch.Tensor) -> torch.Tensor:
-    """What of `tensor` is on this rank, in the same memory: of a DTensor, its part."""
-    return tensor.to_local().detach() if isinstance(tensor, DTensor) else tensor
-
-
-def as_part_of(whole: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    """`part` as what of a tensor like `whole` is on this rank: the other way round than `here`."""
-    if not isinstance(whole, DTensor):
-        return part
-    placed = whole.device_mesh, whole.placements
-    return DTensor.from_local(part, *placed, shape=whole.shape, stride=whole.stride())
 
 
 def average(value: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from rankbook.core.dtensor import to_local
 from rankbook.models.loss import token_loss
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
 from rankbook.parallel.pipeline import Pipeline
@@ -85,7 +86,7 @@ class Trial:
         for name, parameter in self.parameters.items():
             mine = parameter.grad
             expected = _part_here(right[name], parameter if mine is None else mine)
-            difference = expected if mine is None else _here(mine) - expected
+            difference = expected if mine is None else to_local(mine) - expected
             total += torch.tensor([difference.norm() ** 2, expected.norm() ** 2, mine is None])
         for group in self.groups.values():
             dist.all_reduce(total, group=group)
@@ -97,7 +98,7 @@ class Trial:
         """Give the stages the parameters of the unsplit model."""
         right = dict(self.whole.named_parameters())
         for name, parameter in self.parameters.items():
-            _here(parameter).copy_(_part_here(right[name], parameter))
+            to_local(parameter).copy_(_part_here(right[name], parameter))
 
     def close(self, failed: bool) -> None:
         """End the groups; if the trial `failed` here, ranks that wait in one of them are told so.
@@ -114,11 +115,6 @@ class Trial:
 def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
     assert parameter.grad is not None, "the unsplit model's backward pass reaches every parameter"
     return parameter.grad
-
-
-def _here(tensor: torch.Tensor) -> torch.Tensor:
-    """What of `tensor` is on this rank: of a DTensor, its shard."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _part_here(whole: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

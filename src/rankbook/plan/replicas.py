@@ -5,17 +5,12 @@ P: parameters of a rank before they are cut. Source: https://arxiv.org/abs/1910.
 
 from dataclasses import dataclass
 
-from rankbook.cost_model.network import Link
+from rankbook.comm.ring import half_ring, ring
 from rankbook.memory.states import widths
 from rankbook.memory.terms import Term
 from rankbook.plan.work import Work
 
 BUCKET = 25 * 2**20  # bytes of gradients that DDP averages at once
-
-
-def ring(ranks: int, nbytes: float, link: Link, calls: float = 1) -> float:
-    """Seconds of an all_gather or reduce_scatter of `nbytes`, the whole, in `calls` calls."""
-    return (ranks - 1) * (calls * link.alpha + nbytes / ranks * link.beta)
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,8 @@ class Replicas:
         link = work.machines.link(n, setup.tp)
         gradients = work.parameters * widths(setup.precision).gradient
         calls = work.layers if setup.zero > 1 else max(1.0, gradients / BUCKET)
-        return ring(n, gradients, link, calls), ring(n, work.parameters * work.width, link, calls)
+        values = work.parameters * work.width
+        return half_ring(n, gradients, link, calls), half_ring(n, values, link, calls)
 
     def copies(self) -> float:
         """Seconds of averaging among groups that each have a copy (HSDP): once a step.
@@ -70,4 +66,4 @@ class Replicas:
         if groups == 1 or not setup.zero:
             return 0.0
         mine = work.parameters * widths(setup.precision).gradient / setup.sharing
-        return 2 * ring(groups, mine, work.machines.link(groups, setup.tp * setup.sharing))
+        return ring(groups, mine, work.machines.link(groups, setup.tp * setup.sharing))

@@ -11,11 +11,12 @@ https://arxiv.org/abs/1910.02054, section 7.
 from dataclasses import dataclass
 from functools import cached_property
 
+from rankbook.comm.ring import half_ring
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.memory.terms import Term, Terms
 from rankbook.plan.machines import Machines
-from rankbook.plan.replicas import Replicas, ring
+from rankbook.plan.replicas import Replicas
 from rankbook.plan.work import Work
 
 # bytes that Adam reads and writes for a parameter: gradient, copy, two moments, the value
@@ -94,7 +95,7 @@ class _Rank:
 
     def tensor(self) -> Term:
         n = self.setup.tp
-        one = ring(n, self.sent, self.machines.link(n))
+        one = half_ring(n, self.sent, self.machines.link(n))
         # selective gathers the norms' results anew, and keeps what was scattered
         each = {"selective": 10, "layers": 12}.get(self.setup.checkpointing, 8)
         calls = self.setup.microbatches * (each * self.work.layers + 4)

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
+from rankbook.core.dtensor import is_dtensor, to_local
 from rankbook.prove.facts import Facts, measure
 from rankbook.prove.names import Named
-from rankbook.prove.pieces import Layout, here, is_dtensor, is_partial, piece_of
+from rankbook.prove.pieces import Layout, is_partial, piece_of
 from rankbook.prove.twin import TwinStep
 
 Values = dict[str, torch.Tensor | None]
@@ -47,7 +48,7 @@ class Part:
         """Raise ValueError for a parameter whose shape isn't that of its piece of the twin's."""
         for name, parameter in self.named.items():
             whole = twin[self.first[name]]
-            mine = tuple(here(parameter).shape)
+            mine = tuple(to_local(parameter).shape)
             if mine != tuple(piece_of(parameter, name, self.layout).cut(whole).shape):
                 raise ValueError(
                     f"{name} is {list(mine)} on a rank and {list(whole.shape)} in the twin; say "
@@ -61,7 +62,7 @@ class Part:
             whole = values[self.first[name]]
             self._compare("before", name, parameter, whole, floor, EXACT * self.rounding)
         for name, buffer in self.buffers.items():
-            if here(buffer).shape == buffers[name].shape:
+            if to_local(buffer).shape == buffers[name].shape:
                 self._compare("before", name, buffer, buffers[name], 0.0, EXACT * self.rounding)
 
     def look_gradients(self, kind: str, values: Values) -> None:
@@ -75,7 +76,7 @@ class Part:
             value = values[self.first[name]]
             gradient = parameter.grad
             if value is None and gradient is None:
-                value = gradient = torch.zeros_like(here(parameter))
+                value = gradient = torch.zeros_like(to_local(parameter))
                 self.facts[self.step, kind, name] = measure(name, "", value, value, 0, 0.0, 0.0)
                 continue
             whole = value
@@ -99,7 +100,7 @@ class Part:
             first = self.first[name]
             piece = piece_of(parameter, name, self.layout)
             before = piece.cut(twin.before[first]).to(torch.float64)
-            change = here(parameter).to(before) - before
+            change = to_local(parameter).to(before) - before
             right = piece.cut(twin.after[first]).to(torch.float64) - before
             self.facts[self.step, "after", name] = measure(
                 name,
@@ -113,7 +114,7 @@ class Part:
             )
         floor = _root_mean_square(b for b in twin.buffers.values() if b.is_floating_point())
         for name, buffer in self.buffers.items():
-            if here(buffer).shape == twin.buffers[name].shape:
+            if to_local(buffer).shape == twin.buffers[name].shape:
                 right = twin.buffers[name]
                 self._compare("buffer", name, buffer, right, floor, self.tolerance)
 
@@ -163,7 +164,7 @@ class Part:
         like: torch.Tensor,
     ) -> Facts:
         piece = piece_of(like, name, self.layout)
-        local = None if mine is None else here(mine)
+        local = None if mine is None else to_local(mine)
         which = piece.which(whole)
         return measure(name, which, local, piece.cut(whole), whole.numel(), floor, tolerance)
 
@@ -172,9 +173,9 @@ class Part:
         piece = piece_of(like, name, self.layout).cut(value)
         with torch.no_grad():
             if parameter.grad is not None:
-                here(parameter.grad).copy_(piece / _summands(parameter.grad))
+                to_local(parameter.grad).copy_(piece / _summands(parameter.grad))
             else:
-                parameter.grad = _as(parameter, piece.to(here(parameter)).clone())
+                parameter.grad = _as(parameter, piece.to(to_local(parameter)).clone())
 
 
 def _as(parameter: Any, local: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
+from rankbook.core.dtensor import is_dtensor
+
 Cut = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -26,16 +28,6 @@ class Piece(NamedTuple):
 
 
 WHOLE = Piece(lambda whole: whole, "whole")
-
-
-def is_dtensor(tensor: Any) -> bool:
-    """Whether it is a DTensor, without importing what defines them."""
-    return hasattr(tensor, "device_mesh") and hasattr(tensor, "placements")
-
-
-def here(tensor: Any) -> torch.Tensor:
-    """What of `tensor` is on this rank, in the same memory: of a DTensor, its part."""
-    return tensor.detach().to_local() if is_dtensor(tensor) else tensor.detach()
 
 
 def is_partial(tensor: Any) -> bool:

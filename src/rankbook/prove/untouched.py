@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
+from rankbook.core.dtensor import to_local
 from rankbook.prove.optimizers import LEFT_OUT, innermost
-from rankbook.prove.pieces import here
 
 
 @contextmanager
 def kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
     """Give `tensors` their values back afterwards, in place; gradients are cleared."""
     tensors = list(tensors)
-    saved = [(here(tensor), here(tensor).clone()) for tensor in tensors]
+    saved = [(to_local(tensor), to_local(tensor).clone()) for tensor in tensors]
     for tensor in tensors:
         tensor.grad = None
     try:

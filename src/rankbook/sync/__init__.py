@@ -17,7 +17,7 @@ from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
     from rankbook.sync.compressors import EightBit, Sign, TopK
-    from rankbook.sync.exchange import Exchange, all_gather_bytes, all_reduce_bytes
+    from rankbook.sync.exchange import Exchange
     from rankbook.sync.feedback import ErrorFeedback
     from rankbook.sync.fragments import cut_evenly, is_due
     from rankbook.sync.gradients import CompressedGradients

@@ -7,23 +7,10 @@ from typing import cast
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel.replicas import here
+from rankbook.comm.ring import ring_bytes
+from rankbook.core.dtensor import to_local
 from rankbook.sync.compressors import Compressor
 from rankbook.sync.feedback import ErrorFeedback
-
-
-def all_reduce_bytes(nbytes: int, ranks: int) -> int:
-    """What a rank sends in an all_reduce of `nbytes` round a ring, as gloo's and NCCL's.
-
-    2 (ranks - 1) chunks of nbytes / ranks, the last of them may be shorter.
-    Source: Patarasuk and Yuan, https://doi.org/10.1016/j.jpdc.2008.09.002
-    """
-    return round(2 * (ranks - 1) / ranks * nbytes)
-
-
-def all_gather_bytes(nbytes: int, ranks: int) -> int:
-    """What a rank sends in an all_gather round a ring, `nbytes` from each: its own, and others'."""
-    return (ranks - 1) * nbytes
 
 
 class Exchange:
@@ -63,7 +50,7 @@ class Exchange:
         key: which of several sets of tensors it is. weight: how much this rank's count; 0 for one
         that has nothing to say, however wrong its numbers are.
         """
-        local = [here(tensor) for tensor in tensors]
+        local = [to_local(tensor) for tensor in tensors]
         shapes = [tensor.shape for tensor in local]
         vector = torch.cat([tensor.flatten() for tensor in local])
         if not weight:
@@ -75,7 +62,7 @@ class Exchange:
 
     def _reduce(self, vector: torch.Tensor, own: torch.Tensor, shapes: list) -> "Pending":
         sums = torch.cat([vector * own.to(vector.dtype), own.to(vector.dtype)])
-        self.sent += all_reduce_bytes(sums.nbytes, self.ranks)
+        self.sent += round(ring_bytes("all_reduce", sums.nbytes, self.ranks))
         work = dist.all_reduce(sums, group=self.group, async_op=True)
         return Pending(work, sums, shapes)
 
@@ -85,7 +72,7 @@ class Exchange:
         compressor = cast(Compressor, self.compressor)
         packed = self.feedback.pack(key, vector) if self.feedback else compressor.pack(vector)
         message = torch.cat([own.view(torch.uint8), packed])
-        self.sent += all_gather_bytes(message.nbytes, self.ranks)
+        self.sent += round(ring_bytes("all_gather", message.nbytes, self.ranks))
         messages = message.new_empty(self.ranks, len(message))
         of_each = list(messages.unbind(0))
         work = dist.all_gather(of_each, message, group=self.group, async_op=True)

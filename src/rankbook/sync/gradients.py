@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.parallel.replicas import here
+from rankbook.core.dtensor import to_local
 from rankbook.sync.compressors import Compressor
 from rankbook.sync.exchange import Exchange
 
@@ -45,4 +45,4 @@ class CompressedGradients:
                 "after backward, with the parameters that it reaches"
             )
         for gradient, mean in zip(gradients, self.exchange.mean(gradients), strict=True):
-            here(gradient).copy_(mean)
+            to_local(gradient).copy_(mean)

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.parallel.replicas import here
+from rankbook.core.dtensor import to_local
 
 if TYPE_CHECKING:
     from rankbook.sync.outer import DiLoCo
@@ -19,7 +19,7 @@ def broadcast_all(
 ) -> None:
     """Give each rank of `group` the values that rank `source` of it has, in place."""
     for parameter in parameters:
-        dist.broadcast(here(parameter).detach(), group=group, group_src=source)
+        dist.broadcast(to_local(parameter).detach(), group=group, group_src=source)
 
 
 @torch.no_grad()
@@ -44,5 +44,5 @@ def catch_up(sync: "DiLoCo", group: dist.ProcessGroup | None) -> bool:
     if behind:
         sync.residuals.clear()
         for parameter, agreed in sync.globals.items():
-            here(parameter).copy_(here(agreed))
+            to_local(parameter).copy_(to_local(agreed))
     return behind

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import SGD, Optimizer
 
-from rankbook.parallel.replicas import as_part_of, here
+from rankbook.core.dtensor import from_local, to_local
 from rankbook.sync.compressors import Compressor
 from rankbook.sync.exchange import Exchange, Pending
 from rankbook.sync.fragments import cut_evenly, is_due
@@ -89,7 +89,7 @@ class DiLoCo:
 
     @torch.no_grad()
     def _begin(self, fragment: int) -> Pending:
-        apart = [here(self.globals[p]) - here(p) for p in self.fragments[fragment]]
+        apart = [to_local(self.globals[p]) - to_local(p) for p in self.fragments[fragment]]
         return self.exchange.begin(apart, fragment, self.weight)
 
     @torch.no_grad()
@@ -98,12 +98,12 @@ class DiLoCo:
         mine = self.fragments[fragment]
         self.outer.zero_grad()  # those of other fragments have none, and stay as they are
         for parameter, mean in zip(mine, means, strict=True):
-            self.globals[parameter].grad = as_part_of(parameter, mean)
+            self.globals[parameter].grad = from_local(mean, parameter)
         self.outer.step()
         self.outer.zero_grad()
         self.meetings += 1
         for parameter in mine:
-            own, agreed = here(parameter), here(self.globals[parameter])
+            own, agreed = to_local(parameter), to_local(self.globals[parameter])
             own.copy_(agreed.lerp(own, self.keep) if self.keep else agreed)
 
     @contextmanager
@@ -118,9 +118,9 @@ class DiLoCo:
     @torch.no_grad()
     def _swap(self) -> None:
         for parameter, agreed in self.globals.items():
-            own = here(parameter).clone()
-            here(parameter).copy_(here(agreed))
-            here(agreed).copy_(own)
+            own = to_local(parameter).clone()
+            to_local(parameter).copy_(to_local(agreed))
+            to_local(agreed).copy_(own)
 
     def regroup(self, group: dist.ProcessGroup | None) -> bool:
         """Go on with the ranks of `group`, all of which call; return whether this one is new there.

@@ -30,7 +30,7 @@ def train_step(
     optimizer.zero_grad()
     loss = pipeline.step(plan.share(tokens, replica), plan.share(targets, replica))
     average_gradients(pipeline.parameters(), mesh["dp"].get_group())
-    norm = clip_grad_norm(pipeline.parameters(), max_norm, mesh["pp"].get_group())
+    norm = clip_grad_norm(pipeline.parameters(), max_norm, mesh)
     optimizer.step()
     return loss, norm
 

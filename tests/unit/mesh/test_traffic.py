@@ -7,9 +7,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from rankbook.comm.ring import ring_bytes
 from rankbook.mesh.counts import Count, Message, Sent
 from rankbook.mesh.operators import CALLS
-from rankbook.mesh.traffic import ring_bytes, traffic
+from rankbook.mesh.traffic import traffic
 from rankbook.parallel.collective_steps import collective
 
 RANKS, RANK, N = 8, 3, 64  # N floats: 256 bytes
@@ -46,6 +47,8 @@ def test_chains_and_stars():
     assert [ring_bytes("reduce", 8, 4, rank, root=1) for rank in range(4)] == [8, 0, 8, 8]
     assert [ring_bytes("scatter", 8, 4, rank, root=1) for rank in range(4)] == [0, 6, 0, 0]
     assert ring_bytes("all_to_all", 8, 4) == 6
+    assert ring_bytes("all_reduce", 1000, 4) == 1500 and ring_bytes("all_gather", 1000, 4) == 3000
+    assert ring_bytes("all_reduce", 1000, 1) == ring_bytes("all_gather", 1000, 1) == 0
     with pytest.raises(ValueError, match="ring_bytes: 'all_sum' is unknown; use one of all_red"):
         ring_bytes("all_sum", 8, 4)
 

@@ -3,10 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+from torch.distributed.pipelining.schedules import get_schedule_class
 
 from rankbook.parallel import PipelinePlan, schedule_names
+from rankbook.parallel.forward_only import _without_idle
 from rankbook.parallel.planned_actions import action_lists
-from rankbook.parallel.schedules import _without_idle, find_schedule
+from rankbook.parallel.schedules import find_schedule
 
 
 def actions(line: str) -> list:
@@ -38,6 +40,13 @@ def test_a_schedule_splits_the_backward_pass_if_torchs_lists_do(name):
     lists = action_lists(PipelinePlan(name, 2, 4)).values()
     kinds = {action.kind for together in lists for each in together for action in each}
     assert kinds == ({"F", "I", "W"} | kinds if find_schedule(name).splits_backward else {"F", "B"})
+
+
+@pytest.mark.parametrize("name", schedule_names())
+def test_torch_finds_a_schedule_by_its_name(name):
+    kind = find_schedule(name)
+    assert kind.cls.__name__ == f"Schedule{kind.torch_name}"
+    assert get_schedule_class(kind.torch_name) is kind.cls
 
 
 @pytest.mark.parametrize("name", schedule_names())

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from rankbook.cost_model.network import Link
+from rankbook.comm.ring import Link, half_ring
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.simulator import simulate
 from rankbook.plan.machines import Assumptions, Card, Machines
-from rankbook.plan.step import idle_share, ring, step_time
+from rankbook.plan.step import idle_share, step_time
 
 SHAPE = ModelShape(4, 8, 2, 32, 16, sequence=10, biases=False)
 NEAR, FAR = Link("near", 1.0, 0.1), Link("far", 5.0, 1.0)
@@ -114,7 +114,7 @@ def test_links_between_nodes_are_shared_by_the_members_of_a_node():
 
 def test_what_backward_hides_of_the_replicas_messages():
     none = step(2, dp=2)["replicas"].value
-    gradients = 2 * ring(2, 4 * SHAPE.parameters, NEAR, 1)
+    gradients = 2 * half_ring(2, 4 * SHAPE.parameters, NEAR, 1)
     assert none == pytest.approx(gradients)
     some = replace(EXACT, hidden=0.5)
     machines = Machines(CARD, 2, assumed=some)
@@ -165,7 +165,7 @@ def test_gradients_in_32_bits_are_twice_as_long_on_their_way():
 def test_zero_3_waits_for_the_first_layer_once():
     """What nothing hides is all of it; where everything could be hidden, the first gather stays."""
     bare = step(2, dp=2, zero=3, microbatches=2)["replicas"].value
-    gathered = ring(2, 4 * SHAPE.parameters, NEAR, 4)
+    gathered = half_ring(2, 4 * SHAPE.parameters, NEAR, 4)
     assert bare == pytest.approx(2 * 3 * gathered)
     hidden = Machines(CARD, 2, assumed=replace(EXACT, hidden=1e9))
     setup = Setup(dp=2, zero=3, precision="float32", microbatches=2)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rankbook.cost_model.network import Link
+from rankbook.comm.ring import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.plan.machines import Assumptions, Card, Machines

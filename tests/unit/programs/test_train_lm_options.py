@@ -23,6 +23,8 @@ from rankbook.programs.train_lm.training import deciding
         ("--mesh dp=4 --shard 2", 4, Layout(dp=4, shard=2), ("1f1b", 1, 1)),
         ("--mesh dp=4 --shard none", 4, Layout(dp=4), ("1f1b", 1, 1)),
         ("--shard fsdp", 2, Layout(dp=2, shard=2), ("1f1b", 1, 1)),
+        ("--mesh dp=2 --grad-accum 4", 2, Layout(dp=2), ("1f1b", 1, 4)),
+        ("--mesh dp=2 --microbatches 4", 2, Layout(dp=2), ("1f1b", 1, 4)),
         ("--mesh pp=2 --stages 8", 2, Layout(pp=2), ("interleaved1f1b", 8, 8)),
         ("--mesh pp=2 --schedule zbv", 2, Layout(pp=2), ("zbv", 4, 4)),
         ("--mesh pp=8,tp=4", 32, Layout(pp=8, tp=4), ("1f1b", 8, 8)),
@@ -68,6 +70,10 @@ def test_a_mesh_that_can_be(line, ranks, layout, pipeline):
         ("--mesh pp=8 --schedule zbv", "16 stages cannot share 8 layers"),
         ("--mesh pp=4,dp=2 --stages 8 --schedule gpipe", "gpipe runs one stage per rank, not 8"),
         ("--mesh pp=4,dp=2 --microbatches 2", "1f1b needs at least as many microbatches as"),
+        ("--mesh pp=4,dp=2 --grad-accum 8", "this one has 4 stages, whose schedule adds up grad"),
+        ("--grad-accum 2 --microbatches 2", "the rows are cut; use --grad-accum"),
+        ("--mesh pp=8 --grad-accum 8 --microbatches 8", "the rows are cut; use --microbatches"),
+        ("--grad-accum 0", "argument --grad-accum: 0 is no whole number of 1 or more"),
         ("--mesh pp=4,dp=2 --schedule zbv --compile", "--compile does not go with schedule zbv"),
         ("--schedule pipedream", "argument --schedule: invalid choice: 'pipedream'"),
         ("--steps 3 --epochs 1", "--steps and --epochs both say when to stop; use one of them"),
@@ -139,5 +145,5 @@ def test_what_pipe_ddp_takes_train_lm_takes():
 
     assert names(pipe_ddp.parser()) - names(parser()) == {"--replicas"}
     own = {"--mesh", "--shard", "--no-checkpoint", "--sync", "--outer-lr", "--outer-momentum"}
-    own |= {"--experts", "--top-k", "--capacity", "--balance"}
+    own |= {"--experts", "--top-k", "--capacity", "--balance", "--grad-accum"}
     assert names(parser()) - names(pipe_ddp.parser()) == own

@@ -6,7 +6,7 @@ from rankbook.speed.strategies.cheapest import WAYS, cheapest
 from rankbook.speed.strategies.deepspeed import settings
 from rankbook.speed.strategies.memory import Bytes
 from rankbook.speed.strategies.peak import PEAKS, Shape, peak
-from rankbook.speed.strategies.watch import Tape, ring, watch
+from rankbook.speed.strategies.watch import Tape, sent_in_rings, watch
 
 SHAPE = Shape(total=1000, layer=200, largest=100)
 
@@ -81,7 +81,7 @@ def test_a_configuration_of_deepspeed_may_be_copied():
 
 def test_a_ring_by_hand():
     messages = [("allreduce_", 100), ("_allgather_base_", 40), ("barrier", 8), ("broadcast_", 7)]
-    assert ring(messages, 4) == {"allreduce": 150.0, "allgather": 30.0, "broadcast": 7}
+    assert sent_in_rings(messages, 4) == {"allreduce": 150.0, "allgather": 30.0, "broadcast": 7}
 
 
 def test_watch_wants_a_step_to_warm_up():

@@ -1,7 +1,7 @@
 """The command that starts the book's own program, `rankbook.programs.train_lm`, on a layout."""
 
 from rankbook.plan.search import Plan
-from rankbook.plan.settings.said import Settings, command
+from rankbook.plan.settings.said import Settings, command, schedule
 
 LAYERS, HEADS = 8, 16  # of the program's preset; a test looks at them
 TEXT = 2_049_990  # tokens of WikiText-2 that it trains on
@@ -15,13 +15,13 @@ def of_book(plan: Plan) -> Settings:
         f"--preset original --mesh {setup.layout}",
         f"--batch {_rows(plan)}",
         f"--window {window(plan)}",
-        f"--microbatches {setup.microbatches}",
+        f"--{'microbatches' if setup.pp > 1 else 'grad-accum'} {setup.microbatches}",
         "--bf16",
     ]
     if setup.zero == 3 and setup.dp > 1:
         options.insert(1, f"--shard {'fsdp' if setup.sharing == setup.dp else setup.sharing}")
     if setup.pp > 1:
-        options.insert(-1, f"--schedule {schedule(plan)}")
+        options.insert(-1, f"--schedule {schedule(plan).name}")
     text = command(plan.machines, ["-m rankbook.programs.train_lm", *options])
     return Settings("the book's train_lm", "command", text, tuple(_unsaid(plan)), text)
 
@@ -37,12 +37,6 @@ def window(plan: Plan) -> int:
 
 def _rows(plan: Plan) -> int:
     return plan.setup.dp * plan.setup.microbatches * plan.setup.sequences
-
-
-def schedule(plan: Plan) -> str:
-    """1F1B needs a microbatch for each stage; with fewer, GPipe idles as long."""
-    setup = plan.setup
-    return "gpipe" if setup.microbatches < setup.pp else setup.schedule
 
 
 def _refused(plan: Plan) -> list[str]:

@@ -11,7 +11,7 @@ from rankbook.memory.formula import fullest
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.plan.search import Plan
-from rankbook.plan.settings.said import Settings, command, filled
+from rankbook.plan.settings.said import Settings, command, filled, schedule
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
 CHECKPOINTING = {
@@ -123,6 +123,6 @@ def _unsaid(plan: Plan) -> list[str]:
     if fsdp and setup.pp > 1:
         said.append("the guide to its FSDP names tp, but no stages beside it: try this first")
     said.append("gradients are added up in 32 bits unless --grad-reduce-in-bf16 is given")
-    if setup.pp > 1 and (setup.schedule == "gpipe" or setup.microbatches < setup.pp):
+    if setup.pp > 1 and schedule(plan).name == "gpipe":
         said.append("no GPipe: its schedule is 1F1B")
     return said

@@ -4,9 +4,8 @@ Source: https://github.com/pytorch/torchtitan/blob/main/torchtitan/config/README
 """
 
 from rankbook.plan.search import Plan
-from rankbook.plan.settings.said import Settings, filled
+from rankbook.plan.settings.said import Settings, filled, schedule
 
-SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved1f1b": "Interleaved1F1B"}
 CHECKPOINTING = {"none": "None", "layers": "FullAC.Config()"}
 CHECKPOINTING |= dict.fromkeys(("selective", "attention"), "SelectiveAC.Config()")
 USUAL = ("replicate_degree = 1", "tensor_parallel_degree = 1", "pipeline_parallel_degree = 1")
@@ -31,7 +30,7 @@ def of_torchtitan(plan: Plan) -> Settings:
         again = "always" if setup.zero == 3 and setup.reshard else "never"
         fields["parallelism.fsdp_reshard_after_forward"] = f'"{again}"'
     if setup.pp > 1:
-        fields["parallelism.pipeline_parallel_schedule"] = f'"{SCHEDULES[_schedule(plan)]}"'
+        fields["parallelism.pipeline_parallel_schedule"] = f'"{schedule(plan).torch_name}"'
         fields["parallelism.pipeline_parallel_microbatch_size"] = setup.sequences
         # by itself it counts the embedding and the head as a layer each
         fields["parallelism.pipeline_parallel_first_stage_less_layers"] = 0
@@ -45,13 +44,6 @@ def of_torchtitan(plan: Plan) -> Settings:
         brief.insert(0, lines[0].strip())
     brief = "\n".join(filled(brief, "; "))
     return Settings("torchtitan 0.3.0", "python", "\n".join(lines), tuple(_unsaid(plan)), brief)
-
-
-def _schedule(plan: Plan) -> str:
-    setup = plan.setup
-    if setup.chunks > 1:
-        return "interleaved1f1b"
-    return "gpipe" if setup.microbatches < setup.pp else setup.schedule
 
 
 def _unsaid(plan: Plan) -> list[str]:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from rankbook.parallel.schedules import Schedule, find_schedule
 from rankbook.plan.machines import Machines
+from rankbook.plan.search import Plan
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,14 @@ class Settings:
     text: str
     unsaid: tuple[str, ...] = ()
     brief: str = ""
+
+
+def schedule(plan: Plan) -> Schedule:
+    """What runs the plan's stages: GPipe, which idles as long, if 1F1B has too few microbatches."""
+    setup = plan.setup
+    kind = find_schedule("interleaved1f1b" if setup.chunks > 1 else setup.schedule)
+    few = setup.microbatches < kind.least_microbatches(setup.pp * setup.chunks)
+    return find_schedule("gpipe") if few else kind
 
 
 def command(machines: Machines, program: list[str], width: int = 80) -> str:

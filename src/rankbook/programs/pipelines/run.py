@@ -74,7 +74,7 @@ def train(pipeline: Pipeline) -> list[float]:
     for tokens, targets in batches():
         optimizer.zero_grad()
         losses.append(pipeline.step(tokens, targets).item())
-        clip_grad_norm(pipeline.parameters(), MAX_NORM, pipeline.mesh["pp"].get_group())
+        clip_grad_norm(pipeline.parameters(), MAX_NORM, pipeline.mesh)
         optimizer.step()
     return losses
 

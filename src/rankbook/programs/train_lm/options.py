@@ -53,6 +53,8 @@ def parser() -> Parser:
     add("--mesh", metavar="SIZES", help=mesh)
     shard = "fsdp: the replicas share one copy of the states; a number: so many of them do (none)"
     add("--shard", default="none", metavar="none|fsdp|N", help=shard)
+    passes = "without a pipeline: backward passes whose gradients are added up for a step (1)"
+    add("--grad-accum", type=positive, metavar="N", help=passes)
     add("--stages", type=positive, help="of the pipeline, with several a process (as many as pp)")
     syncing.add_sync(add, rate, share)
     add_mixture(p)
@@ -107,8 +109,23 @@ def make_plan(parsed: Any, layout: Layout) -> PipelinePlan:
     several = parsed.stages is not None and parsed.stages != layout.pp
     schedule = parsed.schedule or ("interleaved1f1b" if several else "1f1b")
     stages = parsed.stages or find_schedule(schedule).stages_per_rank * layout.pp
-    microbatches = parsed.microbatches or (1 if stages == 1 else max(4, stages))
+    microbatches = _microbatches(parsed, stages)
     return PipelinePlan(schedule, layout.pp, microbatches, layout.replicas, stages)
+
+
+def _microbatches(parsed: Any, stages: int) -> int:
+    """How many there are of a replica's rows: a pipeline's, or those of gradient accumulation."""
+    if parsed.grad_accum and parsed.microbatches:
+        raise ValueError(
+            "--grad-accum and --microbatches both say into how many parts the rows are cut; use "
+            f"{'--grad-accum' if stages == 1 else '--microbatches'}"
+        )
+    if parsed.grad_accum and stages > 1:
+        raise ValueError(
+            f"--grad-accum is for a mesh without a pipeline, and this one has {stages} stages, "
+            f"whose schedule adds up gradients itself; use --microbatches {parsed.grad_accum}"
+        )
+    return parsed.grad_accum or parsed.microbatches or (1 if stages == 1 else max(4, stages))
 
 
 def check(options: Options, plan: PipelinePlan) -> None:

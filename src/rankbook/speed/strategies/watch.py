@@ -6,14 +6,18 @@ from dataclasses import dataclass
 
 import torch
 
+from rankbook.comm.ring import ring_bytes
 from rankbook.memory.hiding import unseen
 from rankbook.memory.ledger import REST, Ledger
 from rankbook.speed.batches import Batch
 from rankbook.speed.strategies.memory import PARTS, Bytes
 from rankbook.speed.strategies.strategy import Strategy
 
-# bytes that a rank sends in a ring for each byte of the whole, before (n - 1) / n
-_TIMES = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
+_OPERATIONS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def watch(
     ]
     after = [(name, size) for when, name, size in ledger.messages if when > start]
     begins = {phase: when - start for phase, when in begins.items()}
-    return Tape(moments, begins, ring(after, trained.ranks))
+    return Tape(moments, begins, sent_in_rings(after, trained.ranks))
 
 
 def _note(trained: Strategy, ledger: Ledger, begins: dict[str, int]) -> None:
@@ -101,14 +105,15 @@ def _note(trained: Strategy, ledger: Ledger, begins: dict[str, int]) -> None:
     trained.backward, trained.update = noted_backward, noted_update
 
 
-def ring(messages: Sequence[tuple[str, int]], ranks: int) -> dict[str, float]:
+def sent_in_rings(messages: Sequence[tuple[str, int]], ranks: int) -> dict[str, float]:
     """Bytes that a rank sends for collectives (name, bytes of the whole), by collective."""
     sent: dict[str, float] = defaultdict(float)
     for name, size in messages:
         plain = name.strip("_").replace("_base", "").replace("_coalesced", "")
-        for known, times in _TIMES.items():
+        for known, operation in _OPERATIONS.items():
             if plain.startswith(known):
-                sent[known] += times * size * (ranks - 1) / ranks
+                handed = size / ranks if known == "allgather" else size
+                sent[known] += ring_bytes(operation, handed, ranks)
         if plain.startswith("broadcast"):
             sent["broadcast"] += size
     return dict(sent)

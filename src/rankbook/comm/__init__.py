@@ -1,0 +1,1 @@
+"""What ranks send each other: collectives with gradients, and how many bytes they send."""
