@@ -142,7 +142,7 @@ def test_names_of_the_books_own_packages_lead_to_modules():
     library = Library(ROOT / "src")
     assert library.way("rankbook.parallel.Pipeline")[0][-1] == "rankbook.parallel.pipeline"
     found = closure(library, ["rankbook.parallel.Pipeline"])
-    assert "rankbook.parallel.ring" not in found and "rankbook.core.placement" in found
+    assert "rankbook.parallel.ring" not in found and "rankbook.parallel.plan" in found
 
 
 def test_functions_that_show_source_are_known():
