@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.record import RESULTS, check_repeats, summary, write
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.core.atomic import write_text_atomic
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.comm.ring import ring_bytes
+from rankbook.comm.ring_model import ring_bytes
 from rankbook.data import wikitext2
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.sync import (

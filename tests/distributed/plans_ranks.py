@@ -2,7 +2,7 @@
 
 import torch
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.memory.setup import Setup
 from rankbook.mesh import Layout, build, train_step
 from rankbook.mesh.traffic import traffic

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankbook.comm.all_to_all import all_to_all
+from rankbook.comm.differentiable import all_to_all
 from rankbook.context.blocks import check
 from rankbook.context.order import cut, join
 

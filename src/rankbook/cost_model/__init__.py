@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
-    from rankbook.comm.ring import Link, ring
+    from rankbook.comm.ring_model import Link, ring
     from rankbook.cost_model.cluster_spec import ClusterSpec
     from rankbook.cost_model.layouts import (
         PredictedStep,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import ceil, floor, log2, log10
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.cost_model.cluster_spec import ClusterSpec
 
 

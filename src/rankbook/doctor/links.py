@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rankbook.comm.ring import Link, ring
+from rankbook.comm.ring_model import Link, ring
 from rankbook.cost_model.network import steps_between
 from rankbook.doctor.disk import lasting
 from rankbook.doctor.finding import Finding, Options, number, ok, skipped, warning

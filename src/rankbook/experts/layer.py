@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rankbook.comm.all_to_all import all_to_all
+from rankbook.comm.differentiable import all_to_all
 from rankbook.experts.balancing import Groups, balance_loss, with_loss
 from rankbook.experts.dropping import capacity, served
 from rankbook.experts.local import local

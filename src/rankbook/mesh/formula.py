@@ -11,7 +11,7 @@ from math import prod
 
 import torch
 
-from rankbook.comm.ring import ring_bytes
+from rankbook.comm.ring_model import ring_bytes
 from rankbook.mesh.building import make_plan
 from rankbook.mesh.counts import OTHER, Message, Sent
 from rankbook.mesh.layout import DIMENSIONS, Layout

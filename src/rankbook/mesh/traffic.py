@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankbook.comm.ring import ring_bytes
+from rankbook.comm.ring_model import ring_bytes
 from rankbook.mesh.counts import OTHER, Message, Sent
 from rankbook.mesh.operators import CALLS, calls, group_of, sizes
 

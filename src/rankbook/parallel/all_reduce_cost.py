@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import torch
 import torch.distributed as dist
 
-from rankbook.comm.ring import ring_bytes
+from rankbook.comm.ring_model import ring_bytes
 from rankbook.parallel.messages import finish
 
 WARM_UP = 1

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch.optim import SGD
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.mesh import build, train_step

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 
 INSIDE_ALPHA, BETWEEN_ALPHA = 3e-6, 10e-6  # seconds a step of a ring; NCCL's own model is near
 

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankbook.comm.ring import Link, ring_bytes
+from rankbook.comm.ring_model import Link, ring_bytes
 from rankbook.cost_model.layouts import message_steps
 from rankbook.memory.model_shape import ModelShape
 from rankbook.mesh.operators import CALLS, calls, group_of, sizes

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.plan.machines import Card, Machines, find_card

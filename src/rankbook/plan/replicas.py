@@ -5,7 +5,7 @@ P: parameters of a rank before they are cut. Source: https://arxiv.org/abs/1910.
 
 from dataclasses import dataclass
 
-from rankbook.comm.ring import half_ring, ring
+from rankbook.comm.ring_model import half_ring, ring
 from rankbook.memory.states import widths
 from rankbook.memory.terms import Term
 from rankbook.plan.work import Work

@@ -11,7 +11,7 @@ https://arxiv.org/abs/1910.02054, section 7.
 from dataclasses import dataclass
 from functools import cached_property
 
-from rankbook.comm.ring import half_ring
+from rankbook.comm.ring_model import half_ring
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.memory.terms import Term, Terms

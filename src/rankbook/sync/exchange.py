@@ -7,7 +7,7 @@ from typing import cast
 import torch
 import torch.distributed as dist
 
-from rankbook.comm.ring import ring_bytes
+from rankbook.comm.ring_model import ring_bytes
 from rankbook.core.dtensor import to_local
 from rankbook.sync.compressors import Compressor
 from rankbook.sync.feedback import ErrorFeedback

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.models import TransformerConfig, TransformerLM, initialise

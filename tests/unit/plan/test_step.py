@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rankbook.comm.ring import Link, half_ring
+from rankbook.comm.ring_model import Link, half_ring
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.parallel.plan import PipelinePlan

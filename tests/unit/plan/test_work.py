@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rankbook.comm.ring import Link
+from rankbook.comm.ring_model import Link
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.plan.machines import Assumptions, Card, Machines

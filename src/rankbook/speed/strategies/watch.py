@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rankbook.comm.ring import ring_bytes
+from rankbook.comm.ring_model import ring_bytes
 from rankbook.memory.hiding import unseen
 from rankbook.memory.ledger import REST, Ledger
 from rankbook.speed.batches import Batch
