@@ -15,7 +15,7 @@ def to_local(tensor: Any) -> torch.Tensor:
     return tensor.to_local().detach() if is_dtensor(tensor) else tensor.detach()
 
 
-def from_local(local: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def from_local(local: torch.Tensor, like: Any) -> torch.Tensor:
     """The inverse of `to_local`: a tensor placed as `like`, of which this rank has `local`."""
     if not is_dtensor(like):
         return local
