@@ -13,8 +13,8 @@ from rankbook.memory.live import prepare
 from rankbook.memory.recording import record_step
 from rankbook.memory.setup import Setup
 from rankbook.mesh import Layout, build, stepping, train_step
-from rankbook.mesh.building import Part
 from rankbook.mesh.formula import predicted_traffic
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.stepping import accumulate
 from rankbook.mesh.traffic import traffic
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
@@ -40,14 +40,14 @@ def loop(name: str) -> AbstractContextManager:
     "no_sync" reduces with the last one only, as many loops do to save messages.
     """
     if name == "pipelining":
-        return mock.patch.object(stepping, "_one_by_one", Part.step)
+        return mock.patch.object(stepping, "_one_by_one", ShardedModel.step)
     if name == "no_sync":
         late = FSDPModule.set_requires_gradient_sync
         return mock.patch.object(FSDPModule, "set_requires_all_reduce", late)
     return nullcontext()
 
 
-def between(part: Part, rows: int, name: str) -> list[tuple[int, int]]:
+def between(part: ShardedModel, rows: int, name: str) -> list[tuple[int, int]]:
     """When each forward pass begins: whole parameters, and reduce_scatters since the last one."""
     (stage,) = part.modules.values()
     found: list[tuple[int, int]] = []

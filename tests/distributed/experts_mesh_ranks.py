@@ -77,7 +77,7 @@ def train(mesh: str, shard: str, schedule: str | None, kind: str) -> dict:
         for n, p in part.named_parameters()
         if n.endswith(("experts.up", "experts.down"))
     )
-    return result | {name: value.item() for name, value in part.load.items()}
+    return result | {name: value.item() for name, value in part.expert_load.items()}
 
 
 def speaking(name: str, *of: Any) -> torch.Tensor:

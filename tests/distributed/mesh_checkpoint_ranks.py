@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor
 
 from rankbook.checkpoint import PipelineCheckpoints, capture_stages
 from rankbook.mesh import Layout, build, train_step
-from rankbook.mesh.building import Part
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.models import TransformerConfig
 from tests.waiting import SOON
 
@@ -65,7 +65,7 @@ def _join(store: Path, rank: int, world_size: int) -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=SOON), **where)
 
 
-def _make(layout: Layout, seed: int) -> tuple[Part, torch.optim.Optimizer]:
+def _make(layout: Layout, seed: int) -> tuple[ShardedModel, torch.optim.Optimizer]:
     part = build(CONFIG, layout, torch.device("cpu"), seed=seed)
     return part, torch.optim.AdamW(part.parameters(), lr=1e-2)
 
@@ -100,7 +100,7 @@ def _load_all(root: Path, layout: Layout) -> dict[str, int]:
 
 
 @torch.no_grad()
-def _whole(part: Part, optimizer: torch.optim.Optimizer) -> Tensors:
+def _whole(part: ShardedModel, optimizer: torch.optim.Optimizer) -> Tensors:
     """Parameters, their moments and counts of steps, each as one process would have it."""
     found = {}
     for name, parameter in part.named_parameters():

@@ -10,7 +10,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from rankbook.core.dtensor import to_local
 from rankbook.mesh import Layout, build, clip_grad_norm
-from rankbook.mesh.building import Part
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.stepping import accumulate
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 
@@ -96,11 +96,11 @@ def _text() -> torch.Tensor:
     return torch.randint(CONFIG.vocab_size, (16, 17), generator=generator)
 
 
-def _part(words: str, shard: str) -> Part:
+def _part(words: str, shard: str) -> ShardedModel:
     return build(CONFIG, Layout.parse(words, shard), torch.device("cpu"))
 
 
-def _clip(part: Part) -> dict:
+def _clip(part: ShardedModel) -> dict:
     norm = clip_grad_norm(part.parameters(), MAX_NORM, part.mesh)
     wanted = whole()["clipped"]
     size = torch.stack([g.square().sum() for g in wanted.values()]).sum().sqrt()

@@ -159,7 +159,7 @@ def _noting(step: LiveStep, note: Callable[[str], None]) -> Iterator[None]:
     stages = [module for module in part.modules.values() if module.head is None]  # without a loss
     hooks = [module.register_forward_hook(behind) for module in stages]
     part.loss_fn, step.update = watched, noted_update  # type: ignore[method-assign]
-    part._schedules.clear()  # they hold on to the loss
+    part.pipeline.forget_schedules()  # they hold on to the loss
     try:
         yield
     finally:
@@ -167,4 +167,4 @@ def _noting(step: LiveStep, note: Callable[[str], None]) -> Iterator[None]:
             hook.remove()
         part.loss_fn = loss_fn
         del step.update
-        part._schedules.clear()
+        part.pipeline.forget_schedules()

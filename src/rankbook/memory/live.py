@@ -13,8 +13,9 @@ from rankbook.core.dtensor import to_local
 from rankbook.memory.cures import OnHost, checkpoint_layers
 from rankbook.memory.setup import Setup
 from rankbook.memory.updating import Sharing, Update
-from rankbook.mesh.building import Part, build
+from rankbook.mesh.building import build
 from rankbook.mesh.layout import Layout
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.stepping import accumulate
 from rankbook.models.transformer import TransformerConfig, TransformerLM
 
@@ -35,7 +36,7 @@ class LiveStep:
     the step itself can tell, "host", are made; a recorder sets it.
     """
 
-    def __init__(self, part: Part, setup: Setup, update: Update):
+    def __init__(self, part: ShardedModel, setup: Setup, update: Update):
         self.part, self.setup, self.optimizer = part, setup, update
         self.marking: Marking = lambda part: nullcontext()
 

@@ -73,12 +73,12 @@ class _Watching(Ledger):
 
         step.marking, step.update = self.born_as, noted_update
         part.loss_fn = self._loss(loss_fn)
-        part._schedules.clear()  # they hold on to the loss
+        part.pipeline.forget_schedules()  # they hold on to the loss
 
         def undo() -> None:
             step.marking, part.loss_fn = marking, loss_fn
             del step.update
-            part._schedules.clear()
+            part.pipeline.forget_schedules()
 
         self._undo.append(undo)
         return super().__enter__()

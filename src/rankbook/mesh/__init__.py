@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
-    from rankbook.mesh.building import Part, build
+    from rankbook.mesh.building import build
     from rankbook.mesh.layout import Layout
+    from rankbook.mesh.sharded_model import ShardedModel
     from rankbook.mesh.stepping import train_step
     from rankbook.mesh.tensor import tensor_parallel
     from rankbook.mesh.trials import try_layout

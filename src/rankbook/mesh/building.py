@@ -1,22 +1,19 @@
-"""One rank's part of a model on a mesh: its stages, cut among ranks, wrapped for its replicas."""
+"""Build one rank's part of a model on a mesh: its stages, sharded, wrapped for its replicas."""
 
 import warnings
 from collections.abc import Callable
 
 import torch
-from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from rankbook.context import cut as cut_sequences
 from rankbook.core.dtensor import to_local
 from rankbook.mesh.experts import expert_parallel, not_for_fsdp
 from rankbook.mesh.layout import Layout
-from rankbook.mesh.sequence import context_parallel, shared_mean
+from rankbook.mesh.sequence import context_parallel
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.tensor import tensor_parallel
-from rankbook.mesh.vocabulary import vocabulary_loss
-from rankbook.models.loss import token_loss
 from rankbook.models.transformer import (
     Positions,
     TransformerConfig,
@@ -24,82 +21,11 @@ from rankbook.models.transformer import (
     initial_value,
     sinusoids,
 )
-from rankbook.parallel.pipeline import Pipeline
 from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.replicas import average
 from rankbook.parallel.stages import cut
 
 # of logits that somebody might change in place; nobody does
 warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
-
-
-class Part(Pipeline):
-    """One rank's part of a model on the mesh of a `layout`; `build` makes it.
-
-    All that a `Pipeline` has. modules: this rank's stages {index: module}, from `build_stage`, on
-    `mesh`, which is `layout.mesh(...)`. `step` leaves gradients that are averaged over replicas
-    where these share one copy (`layout.shard`), and this replica's own where not. load: of a model
-    with experts, what `rebalance` has said of them after the last `train_step`. alone: replicas
-    (dp) do not meet in a step; losses and gradients are this replica's own.
-    """
-
-    alone = False
-
-    def __init__(
-        self,
-        plan: PipelinePlan,
-        modules: dict[int, nn.Module],
-        mesh: DeviceMesh,
-        config: TransformerConfig,
-        layout: Layout,
-    ):
-        loss = token_loss
-        if layout.tp > 1:
-            loss = vocabulary_loss(config.vocab_size, mesh["tp"].get_group())
-        if layout.cp > 1:
-            loss = shared_mean(loss, mesh["cp"].get_group())
-        super().__init__(plan, modules, mesh, loss, config)
-        self.layout = layout
-        self.load: dict[str, torch.Tensor] = {}
-
-    @property
-    def replica(self) -> int:
-        """Which share of a batch is this rank's."""
-        return self.layout.replica(self.mesh)
-
-    def mine(self, ids: torch.Tensor) -> torch.Tensor:
-        """This rank's part of each sequence: (batch, length / cp) of `ids` (batch, length)."""
-        if self.layout.cp == 1:
-            return ids
-        return cut_sequences(ids, self.layout.cp, self.mesh["cp"].get_local_rank())
-
-    def average(self, loss: torch.Tensor) -> torch.Tensor:
-        """The mean of `loss` over all ranks with tokens of their own, in place and returned."""
-        for dimension in self.meeting:
-            average(loss, self.mesh[dimension].get_group())
-        return loss
-
-    @property
-    def meeting(self) -> list[str]:
-        """The dimensions of the mesh whose ranks have tokens of their own, and meet in a step."""
-        together = ("ep", "cp") if self.alone else ("dp", "ep", "cp")
-        return [name for name in together if name in self.layout.sizes]
-
-    @property
-    def together(self) -> DeviceMesh:
-        """Of the mesh, the ranks that train one model: all, or this replica's if `alone`."""
-        if not self.alone:
-            return self.mesh
-        return self.mesh[tuple(name for name in self.layout.sizes if name != "dp")]
-
-    def evaluate(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """As a `Pipeline`'s; parameters that it gathered are shards again."""
-        loss = super().evaluate(tokens, targets)
-        for module in self.modules.values():
-            for part in module.modules():
-                if isinstance(part, FSDPModule):  # a root waits for a backward pass to do it
-                    part.reshard()
-        return loss
 
 
 def build(
@@ -113,7 +39,7 @@ def build(
     mesh: DeviceMesh | None = None,
     change: Callable[[TransformerLM], None] | None = None,
     **sharing,
-) -> Part:
+) -> ShardedModel:
     """This rank's part of the model that `initialise` fills from `seed`; on all ranks.
 
     config: of the whole model, which nobody holds: a rank makes its part only, on `device`.
@@ -133,7 +59,7 @@ def build(
         i: build_stage(config, i, plan, layout, mesh, device, seed, change, **sharing)
         for i in indices
     }
-    return Part(plan, {**modules}, mesh, config, layout)
+    return ShardedModel(plan, {**modules}, mesh, config, layout)
 
 
 def build_stage(

@@ -5,7 +5,6 @@ So there are two kinds of parameters, whose gradients are averaged over differen
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -16,11 +15,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from rankbook.core.dtensor import to_local
 from rankbook.experts import Experts
 from rankbook.experts.balancing import move, tally
-from rankbook.models.transformer import TransformerLM
+from rankbook.models.transformer import TransformerConfig, TransformerLM
 from rankbook.parallel.replicas import average_gradients
-
-if TYPE_CHECKING:
-    from rankbook.mesh.building import Part
 
 WITH_TOKENS = ("dp", "ep", "cp", "tp")  # along these, ranks have different tokens
 
@@ -81,26 +77,29 @@ def is_divided(parameter: nn.Parameter) -> bool:
 
 
 @torch.no_grad()
-def rebalance(part: "Part") -> dict[str, Tensor]:
-    """Move the biases by what has been chosen since the last call, on all ranks of the model.
+def rebalance(
+    stages: Iterable[nn.Module], config: TransformerConfig, mesh: DeviceMesh
+) -> dict[str, Tensor]:
+    """Move the biases by what has been chosen since the last call, on all ranks of `mesh`.
 
-    Returns scalars over the whole batch, the same on all ranks: "balance", the mean over layers of
-    `balance_loss`, whether it is trained on or not; "busiest", the most that an expert of any layer
-    was chosen, in equal shares; "dropped", the share of the choices that were dropped.
+    stages: this rank's, of the model that `config` describes. Returns scalars over the whole batch,
+    the same on all ranks: "balance", the mean over layers of `balance_loss`, whether it is trained
+    on or not; "busiest", the most that an expert of any layer was chosen, in equal shares;
+    "dropped", the share of the choices that were dropped.
     """
-    routers = [e.router for module in part.modules.values() for e in experts_of(module)]
-    tallies = tally(routers, _groups(part.mesh))
+    routers = [e.router for stage in stages for e in experts_of(stage)]
+    tallies = tally(routers, _groups(mesh))
     counts, mass, dropped = tallies.unbind(dim=1)
-    move(routers, counts, part.config.bias_rate)
+    move(routers, counts, config.bias_rate)
     shares = counts / counts.sum(dim=1, keepdim=True)
-    losses = part.config.experts * (shares * mass / mass.sum(dim=1, keepdim=True)).sum(dim=1)
+    losses = config.experts * (shares * mass / mass.sum(dim=1, keepdim=True)).sum(dim=1)
     sums = torch.stack([losses.sum(), dropped.sum(), counts.sum()])
-    busiest = part.config.experts * shares.max()
-    pipeline = part.mesh["pp"].get_group()
+    busiest = config.experts * shares.max()
+    pipeline = mesh["pp"].get_group()
     dist.all_reduce(sums, group=pipeline)
     dist.all_reduce(busiest, dist.ReduceOp.MAX, group=pipeline)
     return {
-        "balance": sums[0] / part.config.layers,
+        "balance": sums[0] / config.layers,
         "busiest": busiest,
         "dropped": sums[1] / sums[2],
     }

@@ -13,9 +13,10 @@ from torch.nn.utils import clip_grad_norm_
 
 from rankbook.core.agreement import agree, gather
 from rankbook.core.dtensor import to_local
-from rankbook.mesh.building import Part, fill, make_plan
+from rankbook.mesh.building import fill, make_plan
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.sequence import context_parallel
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.ways import MAX_NORM, Way
 from rankbook.models.loss import token_loss
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
@@ -62,7 +63,7 @@ class Trial:
         # DDP puts "module." before the names, so they are asked of what is inside it
         wrapped = self.way.wrap(stage, self.layout, self.mesh)
         self.named = dict(stage.named_parameters())
-        self.part = Part(plan, {index: wrapped}, self.mesh, self.sizes, self.layout)
+        self.part = ShardedModel(plan, {index: wrapped}, self.mesh, self.sizes, self.layout)
         # plain SGD: an error in a gradient stays as large as it is
         self.optimizers = [
             torch.optim.SGD(parameters, lr=0.1)

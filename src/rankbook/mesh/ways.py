@@ -22,8 +22,9 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.core.dtensor import to_local
-from rankbook.mesh.building import Part, shard
+from rankbook.mesh.building import shard
 from rankbook.mesh.layout import Layout
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.tensor import tensor_parallel
 from rankbook.models.transformer import TransformerLM
 from rankbook.parallel.clipping import clip_grad_norm, summed
@@ -50,7 +51,7 @@ def share(ids: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
     return ids.chunk(mesh["dp"].size())[mesh["dp"].get_local_rank()]
 
 
-def average(part: Part) -> None:
+def average(part: ShardedModel) -> None:
     """What is left to do with the gradients after the backward passes."""
     parameters = [p for p in part.parameters() if p.grad is not None]
     for parameter in parameters:
@@ -60,7 +61,7 @@ def average(part: Part) -> None:
             average_gradients(parameters, part.mesh[dimension].get_group())
 
 
-def clip(part: Part) -> torch.Tensor:
+def clip(part: ShardedModel) -> torch.Tensor:
     """Clip by the norm of the whole model, and return it."""
     return clip_grad_norm(part.parameters(), MAX_NORM, part.mesh)
 
@@ -75,8 +76,8 @@ class Way:
     cut: Callable[[TransformerLM, DeviceMesh], None] = cut
     wrap: Callable[[TransformerLM, Layout, DeviceMesh], nn.Module] = wrap
     share: Callable[[torch.Tensor, DeviceMesh], torch.Tensor] = share
-    average: Callable[[Part], None] = average
-    clip: Callable[[Part], torch.Tensor] = clip
+    average: Callable[[ShardedModel], None] = average
+    clip: Callable[[ShardedModel], torch.Tensor] = clip
 
     def layout(self, layout: Layout) -> Layout:
         """`layout`, its replicas sharing as they do here. Raises ValueError if they cannot."""
@@ -109,7 +110,7 @@ def _ddp(stage: TransformerLM, layout: Layout, mesh: DeviceMesh) -> nn.Module:
     return DistributedDataParallel(stage, process_group=mesh["dp"].get_group())
 
 
-def _leave(part: Part) -> None:
+def _leave(part: ShardedModel) -> None:
     return None
 
 
@@ -117,23 +118,23 @@ def _by_rank(ids: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
     return ids.chunk(mesh.size())[dist.get_rank()]
 
 
-def _average_stage(part: Part) -> None:
+def _average_stage(part: ShardedModel) -> None:
     average(part)
     average_gradients(part.parameters(), part.mesh["tp"].get_group())
 
 
-def _divide_by_world(part: Part) -> None:
+def _divide_by_world(part: ShardedModel) -> None:
     average(part)
     for parameter in part.parameters():
         to_local(summed(parameter)).div_(part.mesh.size() / part.mesh["dp"].size())
 
 
-def _torch_clip(part: Part) -> torch.Tensor:
+def _torch_clip(part: ShardedModel) -> torch.Tensor:
     norm = nn.utils.clip_grad_norm_(part.parameters(), MAX_NORM)
     return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
-def _clip_pieces(part: Part) -> torch.Tensor:
+def _clip_pieces(part: ShardedModel) -> torch.Tensor:
     pieces = [to_local(summed(p)) for p in part.parameters()]
     norm = torch.stack([piece.square().sum() for piece in pieces]).sum()
     dist.all_reduce(norm)

@@ -78,15 +78,17 @@ class Pipeline:
         do. Returns a scalar, the same on all ranks: the mean over microbatches and replicas. Raises
         ValueError, on all ranks of the pipeline alike, if the batch does not suit the plan.
         """
-        return self._run(tokens, targets, training=True)
+        self.check(tokens, targets)
+        return self._average(self.run(tokens, targets, training=True))
 
     def evaluate(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The loss of `tokens` and `targets` as in `step`, without gradients.
 
         `eval()` of the modules is the caller's.
         """
+        self.check(tokens, targets)
         with torch.no_grad():
-            return self._run(tokens, targets, training=False)
+            return self._average(self.run(tokens, targets, training=False))
 
     def schedule(self, shape: torch.Size, training: bool):
         """torch's schedule for batches of `shape`, for `training` or not, made at the first call.
@@ -110,9 +112,15 @@ class Pipeline:
             self._schedules[key] = schedule if training else forward_only(schedule)
         return self._schedules[key]
 
-    def _run(self, tokens: torch.Tensor, targets: torch.Tensor, training: bool) -> torch.Tensor:
-        self.check(tokens, targets)
-        tokens, targets = self.mine(tokens), self.mine(targets)
+    def forget_schedules(self) -> None:
+        """Let go of the schedules and what they hold of the last batch; they are made anew."""
+        self._schedules.clear()
+
+    def run(self, tokens: torch.Tensor, targets: torch.Tensor, training: bool) -> torch.Tensor:
+        """Run the schedule over tokens that `check` has passed, on all ranks of one pipeline.
+
+        Returns the mean loss over the microbatches, on all of its ranks; replicas are left to do.
+        """
         schedule = self.schedule(tokens.shape, training)
         last = self.plan.stages - 1 in self.modules
         losses = []
@@ -126,14 +134,9 @@ class Pipeline:
         if last:
             loss += torch.stack(losses).detach().mean()
         dist.all_reduce(loss, group=self.mesh["pp"].get_group())  # of one loss, and zeros
-        return self.average(loss)
+        return loss
 
-    def mine(self, ids: torch.Tensor) -> torch.Tensor:
-        """What of the rows `ids` (batch, length) this rank works on: here, all."""
-        return ids
-
-    def average(self, loss: torch.Tensor) -> torch.Tensor:
-        """The mean of `loss` over the replicas, in place and returned; on all ranks."""
+    def _average(self, loss: torch.Tensor) -> torch.Tensor:
         return average(loss, self.mesh["dp"].get_group())
 
     def check(self, tokens: torch.Tensor, targets: torch.Tensor) -> None:

@@ -18,7 +18,6 @@ from rankbook.core.dtensor import from_local, to_local
 from rankbook.sync.compressors import Compressor
 from rankbook.sync.exchange import Exchange, Pending
 from rankbook.sync.fragments import cut_evenly, is_due
-from rankbook.sync.newcomers import broadcast_all, catch_up
 
 Outer = Callable[[Iterable[nn.Parameter]], Optimizer]
 nesterov: Outer = partial(SGD, lr=0.7, momentum=0.9, nesterov=True)  # the paper's
@@ -65,7 +64,7 @@ class DiLoCo:
         self.exchange = Exchange(group, compressor, feedback)
         self.steps = self.meetings = 0
         self.weight = 1.0
-        broadcast_all(self.parameters, group)
+        _broadcast(self.parameters, group)
         self.globals = {p: nn.Parameter(p.detach().clone()) for p in self.parameters}
         self.outer = outer(self.globals.values())
         self.pending: dict[int, tuple[int, Pending]] = {}  # of a fragment: when it is due
@@ -135,7 +134,29 @@ class DiLoCo:
                 "an outer gradient is on its way to the old group; regroup after its meeting"
             )
         self.exchange.group = group
-        return catch_up(self, group)
+        return self._catch_up(group)
+
+    @torch.no_grad()
+    def _catch_up(self, group: dist.ProcessGroup | None) -> bool:
+        """Bring the ranks of `group` to the state of the one that was at most meetings."""
+        own = torch.tensor([self.meetings, self.steps])
+        device = next(iter(self.globals)).device
+        seen = [torch.empty_like(own, device=device) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(seen, own.to(device), group=group)
+        progress: list[list[int]] = torch.stack(seen).tolist()
+        ahead = max(progress)
+        source = progress.index(ahead)
+        behind = self.meetings < ahead[0]
+        _broadcast(self.globals.values(), group, source)
+        sent: list[Any] = [self.outer.state_dict()]
+        dist.broadcast_object_list(sent, group=group, group_src=source, device=device)
+        self.outer.load_state_dict(sent[0])
+        self.meetings, self.steps = ahead
+        if behind:
+            self.residuals.clear()
+            for parameter, agreed in self.globals.items():
+                to_local(parameter).copy_(to_local(agreed))
+        return behind
 
     def state_dict(self) -> dict[str, Any]:
         """What the replicas have in common: tensors are the living ones.
@@ -197,3 +218,12 @@ def _check(every: int, overlap: int, fragments: list[list], parameters: list) ->
     met = [id(p) for fragment in fragments for p in fragment]
     if sorted(met) != sorted(map(id, parameters)):
         raise ValueError("each parameter must be in one fragment, and in one only")
+
+
+@torch.no_grad()
+def _broadcast(
+    parameters: Iterable[nn.Parameter], group: dist.ProcessGroup | None, source: int = 0
+) -> None:
+    """Give each rank of `group` the values that rank `source` of it has, in place."""
+    for parameter in parameters:
+        dist.broadcast(to_local(parameter).detach(), group=group, group_src=source)

@@ -1,12 +1,15 @@
 """One optimizer step, one evaluation, and what makes a step a function of its number."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
 from rankbook.parallel.clipping import clip_grad_norm
 from rankbook.parallel.pipeline import Pipeline
+from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.replicas import average_gradients
 from rankbook.training.metrics import mean_loss
 
@@ -35,23 +38,35 @@ def train_step(
     return loss, norm
 
 
-def evaluate(pipeline: Pipeline, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> float:
+class Evaluated(Protocol):
+    """One rank's part of a model that computes losses: a `Pipeline` or a `ShardedModel`."""
+
+    plan: PipelinePlan
+    modules: dict[int, nn.Module]
+
+    @property
+    def replica(self) -> int: ...
+
+    def evaluate(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor: ...
+
+
+def evaluate(part: Evaluated, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> float:
     """The mean loss per token, in nats, over whole `batches` (tokens, targets); on all ranks.
 
     Without dropout: the modules are in evaluation mode meanwhile, and back in training mode after.
     """
-    replica = pipeline.replica
+    replica = part.replica
 
     def loss_of(tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        share = pipeline.plan.share
-        return pipeline.evaluate(share(tokens, replica), share(targets, replica))
+        share = part.plan.share
+        return part.evaluate(share(tokens, replica), share(targets, replica))
 
-    for module in pipeline.modules.values():
+    for module in part.modules.values():
         module.eval()
     try:
         return mean_loss(loss_of, batches)
     finally:
-        for module in pipeline.modules.values():
+        for module in part.modules.values():
             module.train()
 
 

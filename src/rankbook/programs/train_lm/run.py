@@ -22,7 +22,7 @@ from rankbook.checkpoint import PipelineCheckpoints
 from rankbook.core.agreement import broadcast_from_rank0, rank0_first
 from rankbook.data import Corpus, wikitext2
 from rankbook.mesh import build
-from rankbook.mesh.building import Part
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.models import TransformerLM, preset
 from rankbook.parallel import init
 from rankbook.programs.ending import telling
@@ -86,7 +86,7 @@ def prepare(options: Options, join: Callable[..., torch.device]) -> MeshRun:
     return run
 
 
-def make_part(options: Options, device: torch.device, vocab_size: int) -> Part:
+def make_part(options: Options, device: torch.device, vocab_size: int) -> ShardedModel:
     """This rank's part, made on `device` directly, and compiled if asked for."""
     sizes = {"max_length": options.window, **in_config(options)}
     config = preset(options.preset, vocab_size, **sizes)

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from rankbook.checkpoint import PipelineCheckpoints, capture_stages
 from rankbook.checkpoint.pipeline import PipelineSaved
 from rankbook.mesh import train_step
-from rankbook.mesh.building import Part
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.programs.report import Log, Progress
 from rankbook.programs.train_lm import syncing
 from rankbook.programs.train_lm.options import Options
@@ -36,7 +36,7 @@ class MeshRun:
     """
 
     options: Options
-    part: Part
+    part: ShardedModel
     optimizer: torch.optim.Optimizer
     splits: dict[str, torch.Tensor]
     log: Log
@@ -171,10 +171,10 @@ def memory(device: torch.device) -> dict:
     return {"peak MiB": round(torch.cuda.max_memory_allocated(device) / 2**20)}
 
 
-def load(part: Part) -> dict:
+def load(part: ShardedModel) -> dict:
     """Of a model with experts, how equally busy they were in the last step; see `rebalance`."""
     names = ["balance", "busiest"] + ["dropped"] * (part.config.capacity is not None)
-    return {name: part.load[name].item() for name in names if part.load}
+    return {name: part.expert_load[name].item() for name in names if part.expert_load}
 
 
 def validate(run: MeshRun, bar: Progress) -> None:

@@ -12,7 +12,7 @@ from torch.optim import SGD, Optimizer
 
 from rankbook.checkpoint import Agreed, capture_replicas, load_replicas
 from rankbook.checkpoint.pipeline import PipelineSaved
-from rankbook.mesh.building import Part
+from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.sync import DiLoCo, LocalSGD
 
 if TYPE_CHECKING:
@@ -82,13 +82,13 @@ def deciding(options: "Options") -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("sync", *OUTER)}
 
 
-def begin(options: "Options", part: Part) -> DiLoCo | None:
+def begin(options: "Options", part: ShardedModel) -> DiLoCo | None:
     """Let the replicas of `part` train alone, as the options say; None if they meet every step."""
     way = parse(options.sync)
     if way is None:
         return None
     how, every = way
-    part.alone = True
+    part.decoupled = True
     group = part.mesh["dp"].get_group()
     if how == "local":
         return LocalSGD(part.parameters(), every, group)
@@ -99,20 +99,20 @@ def begin(options: "Options", part: Part) -> DiLoCo | None:
 
 
 @contextmanager
-def together(part: Part, sync: DiLoCo | None) -> Iterator[None]:
+def together(part: ShardedModel, sync: DiLoCo | None) -> Iterator[None]:
     """Within it `part` is the model that all replicas agreed on, and losses are of all of them."""
     if sync is None:
         yield
         return
-    part.alone = False
+    part.decoupled = False
     try:
         with sync.agreed():
             yield
     finally:
-        part.alone = True
+        part.decoupled = True
 
 
-def mean_over_replicas(part: Part, numbers: list[list[float]]) -> list[list[float]]:
+def mean_over_replicas(part: ShardedModel, numbers: list[list[float]]) -> list[list[float]]:
     """The means of `numbers`, as many on all replicas; on all ranks. Nothing goes for none."""
     if not numbers:
         return []
@@ -123,7 +123,7 @@ def mean_over_replicas(part: Part, numbers: list[list[float]]) -> list[list[floa
     return torch.stack(of_all).mean(0).tolist()
 
 
-def capture(part: Part, inner: Optimizer, sync: DiLoCo, best: float) -> dict:
+def capture(part: ShardedModel, inner: Optimizer, sync: DiLoCo, best: float) -> dict:
     """What a checkpoint keeps: what all agreed on, and each replica's own; on all ranks."""
     counts = {"steps": sync.steps, "meetings": sync.meetings, "sent": sync.sent}
     position = {"best": best, "replicas": part.layout.dp, "sync": counts}
@@ -131,7 +131,7 @@ def capture(part: Part, inner: Optimizer, sync: DiLoCo, best: float) -> dict:
     return capture_replicas(part, inner, agreed, sync.outer, replica, position)
 
 
-def load(saved: PipelineSaved, part: Part, inner: Optimizer, sync: DiLoCo) -> dict:
+def load(saved: PipelineSaved, part: ShardedModel, inner: Optimizer, sync: DiLoCo) -> dict:
     """Go on from what `capture` gave; on all ranks. Returns the position."""
     agreed, replica = Agreed(part, sync.globals), part.mesh["dp"].get_local_rank()
     position = load_replicas(saved, part, inner, agreed, sync.outer, replica)
