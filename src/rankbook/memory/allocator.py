@@ -133,7 +133,7 @@ def _parts(held: dict[str, dict[int, int]]) -> dict[int, str]:
 @contextmanager
 def _noting(step: LiveStep, note: Callable[[str], None]) -> Iterator[None]:
     """Within it, `step` notes where its phases, and the loss's two halves, begin."""
-    part, loss_fn, update = step.part, step.part.loss_fn, step.update
+    part, loss_fn, update = step.part, step.part.pipeline.loss_fn, step.update
 
     def back(_: Tensor) -> None:
         note(BACKWARD)
@@ -158,13 +158,13 @@ def _noting(step: LiveStep, note: Callable[[str], None]) -> Iterator[None]:
 
     stages = [module for module in part.modules.values() if module.head is None]  # without a loss
     hooks = [module.register_forward_hook(behind) for module in stages]
-    part.loss_fn, step.update = watched, noted_update  # type: ignore[method-assign]
+    part.pipeline.loss_fn, step.update = watched, noted_update  # type: ignore[method-assign]
     part.pipeline.forget_schedules()  # they hold on to the loss
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
-        part.loss_fn = loss_fn
+        part.pipeline.loss_fn = loss_fn
         del step.update
         part.pipeline.forget_schedules()

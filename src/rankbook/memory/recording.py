@@ -64,7 +64,7 @@ class _Watching(Ledger):
 
     def __enter__(self):
         step, part = self.step, self.step.part
-        marking, update, loss_fn = step.marking, step.update, part.loss_fn
+        marking, update, loss_fn = step.marking, step.update, part.pipeline.loss_fn
 
         def noted_update() -> None:
             self.tag_held(step.held())  # the gradients are all there now
@@ -72,11 +72,11 @@ class _Watching(Ledger):
             update()
 
         step.marking, step.update = self.born_as, noted_update
-        part.loss_fn = self._loss(loss_fn)
+        part.pipeline.loss_fn = self._loss(loss_fn)
         part.pipeline.forget_schedules()  # they hold on to the loss
 
         def undo() -> None:
-            step.marking, part.loss_fn = marking, loss_fn
+            step.marking, part.pipeline.loss_fn = marking, loss_fn
             del step.update
             part.pipeline.forget_schedules()
 

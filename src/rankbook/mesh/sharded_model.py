@@ -38,8 +38,7 @@ class ShardedModel:
     ):
         self.plan, self.modules, self.mesh, self.config = plan, modules, mesh, config
         self.layout = layout
-        self.loss_fn = _loss(config, layout, mesh)
-        self.pipeline = Pipeline(plan, modules, mesh, self.loss_fn, config)
+        self.pipeline = Pipeline(plan, modules, mesh, _loss(config, layout, mesh), config)
         self.device, self.check = self.pipeline.device, self.pipeline.check
         self.parameters = self.pipeline.parameters
         self.named_parameters = self.pipeline.named_parameters

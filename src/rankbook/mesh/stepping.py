@@ -73,7 +73,7 @@ def _one_by_one(model: ShardedModel, tokens: Tensor, targets: Tensor) -> Tensor:
 def _backward(model: ShardedModel, module: nn.Module, ids: Tensor, wanted: Tensor) -> Tensor:
     """Add one microbatch's gradients; return its loss. Its logits are gone when this returns."""
     logits = module(ids.contiguous())
-    loss = model.loss_fn(logits, wanted)
+    loss = model.pipeline.loss_fn(logits, wanted)
     loss.backward()
     return loss.detach()
 

@@ -93,7 +93,7 @@ def make_part(options: Options, device: torch.device, vocab_size: int) -> Sharde
     how = options.schedule, options.microbatches, options.stages
     part = build(config, options.layout, device, options.seed, *how)
     if options.compile:
-        part.loss_fn = torch.compile(part.loss_fn)
+        part.pipeline.loss_fn = torch.compile(part.pipeline.loss_fn)
         for module in part.modules.values():
             for layer in cast(TransformerLM, module).layers.values():
                 if options.layout.cp > 1:  # its messages are no compiler's business
