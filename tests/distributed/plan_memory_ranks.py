@@ -1,7 +1,5 @@
 """What the ranks of test_plan_memory.py do: a step of each set-up, its memory recorded."""
 
-from dataclasses import asdict
-
 import torch
 
 from rankbook.memory.live import prepare
@@ -21,8 +19,3 @@ def _peak(setup: Setup) -> int:
     rows = setup.sequences * setup.microbatches * setup.dp
     text = torch.randint(512, (2, rows, 64), generator=torch.Generator().manual_seed(1))
     return record_step(prepare(CONFIG, setup), *text).total
-
-
-def as_words(setup: Setup) -> dict:
-    """A set-up that can be sent to another process."""
-    return asdict(setup)

@@ -2,11 +2,10 @@
 
 from dataclasses import asdict, replace
 
-import pytest
-
 from rankbook.memory import ModelShape, fullest
 from rankbook.memory.setup import Setup
 from rankbook.plan import Machines, Plan, best_plans, find_card
+from rankbook.plan.settings.said import schedule
 from tests.distributed.launch import run_ranks
 from tests.distributed.plan_memory_ranks import CONFIG, peaks
 
@@ -16,8 +15,8 @@ PLANS = best_plans(SHAPE, MACHINES, 16 * 64).all
 
 
 def on_gloo(plan: Plan) -> Setup:
-    """As planned; gloo's ranks keep a copy of what they send."""
-    return replace(plan.setup, gloo=True)
+    """As printed; gloo's ranks keep a copy of what they send."""
+    return replace(plan.setup, schedule=schedule(plan).name, gloo=True)
 
 
 def test_every_layout_is_among_them():
