@@ -39,10 +39,7 @@ def why_it_lost(plan: Plan, best: Plan | None) -> str:
     name = _cause(plan, best)
     share = plan.time[name].value / plan.time.total
     said = f"{slower:.0%} slower: {share:.0%} of its step goes to {WHAT[name]}"
-    block = {"tensor": plan.setup.tp, "replicas": plan.setup.dp * plan.setup.tp}.get(name, 1)
-    node = plan.machines.node
-    if block > node or (plan.machines.gpus > node and node % block):
-        said += ", between nodes"
+    said += _between_nodes(plan, name)
     if name == "compute" and plan.setup.pp > 1:
         said += ": its slowest stage has the head besides its layers"
     return said
@@ -55,6 +52,18 @@ def telling_losers(plans: Plans, most: int = 5) -> list[tuple[Plan, int]]:
         cause = _cause(plan, plans.best[0]) if plan.fits else _largest(plan.memory)[0]
         found.setdefault((plan.fits, cause), []).append(plan)
     return [(alike[0], len(alike)) for alike in found.values()][:most]
+
+
+def _between_nodes(plan: Plan, name: str) -> str:
+    """Where the messages of the term `name` leave a node, and what limits them there."""
+    setup, machines = plan.setup, plan.machines
+    block = {"tensor": setup.tp, "replicas": setup.dp * setup.tp}.get(name, 1)
+    if block <= machines.node and (machines.gpus <= machines.node or machines.node % block == 0):
+        return ""
+    replicas = setup.sharing if setup.zero else setup.dp
+    ring = machines.link(setup.tp) if name == "tensor" else machines.link(replicas, setup.tp)
+    inside = machines.card.inside.beta / machines.assumed.link
+    return ", between nodes" + " (limited by the link inside a node)" * (ring.beta <= inside)
 
 
 def _cause(plan: Plan, best: Plan) -> str:

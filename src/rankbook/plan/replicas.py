@@ -30,6 +30,7 @@ class Replicas:
         hidden = self.work.machines.assumed.hidden * behind
         backward = hidden * 2 / 3
         gradients, values = self.messages()
+        hides = "backward hides"
         match setup.zero:
             case 0:
                 seconds, said = max(0.0, 2 * gradients - backward / m), "all_reduce of w P"
@@ -44,7 +45,8 @@ class Replicas:
                 first = values / max(1, self.work.layers)  # nothing is there to hide it behind
                 seconds = max(first, m * (gathers * values + gradients) - hidden)
                 said = f"m ({gathers} all_gathers + reduce_scatter) of w P"
-        return Term(seconds + self.copies(), f"{said}, less what backward hides")
+                hides = "both passes hide"
+        return Term(seconds + self.copies(), f"{said}, less what {hides}")
 
     def messages(self) -> tuple[float, float]:
         """Seconds of a reduce_scatter of all gradients, of an all_gather of all parameters."""

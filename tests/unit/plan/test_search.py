@@ -76,6 +76,19 @@ def test_three_of_eight_cross_and_it_is_said():
     assert why_it_lost(plan, plans.best[0]).endswith("tensor parallelism, between nodes")
 
 
+def test_a_ring_over_nodes_may_be_limited_inside_one():
+    """Four network cards carry 50 GB/s between L40S nodes, PCIe 32 GB/s inside one."""
+    slow = Machines(find_card("l40s"), 64, per_node=4)
+    plans = best_plans(shape_from_params(13e9), slow, 64 * 4096)
+    plan = next(p for p in plans.all if p.setup.dp == 64 and p.setup.zero == 3)
+    limit = "between nodes (limited by the link inside a node)"
+    assert why_it_lost(plan, plans.best[0]).endswith(f"messages among replicas, {limit}")
+    card = replace(slow.card, inside=find_card("h200").inside)
+    other = best_plans(shape_from_params(13e9), replace(slow, card=card), 64 * 4096)
+    plan = next(p for p in other.all if p.setup.dp == 64 and p.setup.zero == 1)
+    assert "limited" not in why_it_lost(plan, other.best[0])
+
+
 def test_what_lacks_little_says_how_little(plans):
     """Not "needs 139 GB of 139 GB"."""
     best = plans.best[0]
