@@ -1,9 +1,14 @@
-"""One way on one layout, and the whole model beside it."""
+"""One trial: a model on a mesh of ranks, and the same model in one process beside it.
+
+What is tried is data: the model, its mesh, how it is put together and what is done in a step.
+"""
 
 import datetime
 import gc
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -13,56 +18,62 @@ from torch.nn.utils import clip_grad_norm_
 
 from rankbook.core.agreement import agree, gather
 from rankbook.core.dtensor import to_local
-from rankbook.mesh.building import Part, fill, make_plan
-from rankbook.mesh.layout import Layout
-from rankbook.mesh.sequence import context_parallel
-from rankbook.mesh.ways import MAX_NORM, Way
 from rankbook.models.loss import token_loss
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
 from rankbook.parallel.clipping import cuts, summed
-from rankbook.parallel.stages import cut
+from rankbook.parallel.pipeline import Pipeline
 
-LAYERS = 4
-MICROBATCHES = 2
-ROWS = 16
+MAX_NORM = 0.1  # well below the norm of the trials' gradients: clipping always scales
+P = TypeVar("P", bound=Pipeline)
 
 
-class Trial:
-    """The two, step by step, on the ranks of a `layout`; `way` says how they are put together.
+@dataclass(frozen=True)
+class Setup(Generic[P]):
+    """What is tried: a model on a mesh, and what its ranks do in a training step.
 
-    Every rank calls the same methods: `build`, the `parts` of a step as often as wanted, `close` in
-    any case. timeout: seconds that a rank waits for another. layers: the model's. errors, norms: of
-    each step that was finished, the relative errors of the clipped gradient, and of its norm before
-    clipping.
+    mesh: the sizes of its dimensions, with "pp"; all ranks. batch: (rows, tokens of each).
+    build: this rank's part of the model on the mesh, with the values that `initialise` gives it of
+    seed 0. share: the rows of the whole batch that this rank works on. average: what is left to do
+    with the gradients after the backward passes. clip: scales them to `MAX_NORM`, and returns the
+    norm before; None: they are not clipped.
     """
 
-    def __init__(self, layout: Layout, way: Way, timeout: float, layers: int = LAYERS):
-        self.sizes = TransformerConfig(
-            48, d_model=32, d_hidden=64, heads=8, layers=layers, max_length=8
-        )
-        self.way, self.layout = way, way.layout(layout)
-        self.groups, self.mesh = _mesh(layout, timeout)
+    model: TransformerConfig
+    mesh: dict[str, int]
+    batch: tuple[int, int]
+    build: Callable[[DeviceMesh], P]
+    share: Callable[[torch.Tensor, DeviceMesh], torch.Tensor]
+    average: Callable[[P], None]
+    clip: Callable[[P], torch.Tensor] | None = None
+
+
+class Trial(Generic[P]):
+    """The model of a `setup` on its ranks and the whole model beside it, step by step.
+
+    Every rank calls the same methods: `build`, the `parts` of a step as often as wanted, `close` in
+    any case. timeout: seconds that a rank waits for another. errors, norms: of each step that was
+    finished, the relative errors of the gradient, and of its norm before clipping. missing: the
+    parameters that had no gradient, in the step where they were most.
+    """
+
+    def __init__(self, setup: Setup[P], timeout: float):
+        self.setup = setup
+        self.groups, self.mesh = _mesh(setup.mesh, timeout)
         self.errors: list[float] = []
         self.norms: list[float] = []
+        self.missing = 0
         self.batches = torch.Generator().manual_seed(1)
 
     def build(self) -> None:
         """The whole model, and this rank's part of it, with the same values."""
-        self.whole = TransformerLM(self.sizes)
+        self.whole = TransformerLM(self.setup.model)
         initialise(self.whole, 0)
-        plan = make_plan(self.layout, "gpipe", MICROBATCHES)
-        (index,) = plan.stages_of(self.mesh["pp"].get_local_rank())
-        with torch.device("meta"):
-            stage = cut(TransformerLM(self.sizes), index, plan.stages)
-        self.way.cut(stage, self.mesh)
-        if self.layout.cp > 1:
-            context_parallel(stage, self.mesh["cp"].get_group())
-        stage.to_empty(device="cpu")
-        fill(stage, 0)
-        # DDP puts "module." before the names, so they are asked of what is inside it
-        wrapped = self.way.wrap(stage, self.layout, self.mesh)
-        self.named = dict(stage.named_parameters())
-        self.part = Part(plan, {index: wrapped}, self.mesh, self.sizes, self.layout)
+        self.part = self.setup.build(self.mesh)
+        # DDP puts "module." before the names
+        self.named = {
+            name.removeprefix("module."): parameter
+            for name, parameter in self.part.named_parameters()
+        }
         # plain SGD: an error in a gradient stays as large as it is
         self.optimizers = [
             torch.optim.SGD(parameters, lr=0.1)
@@ -72,31 +83,38 @@ class Trial:
     @property
     def parts(self) -> list[Callable[[], None]]:
         """Those of one optimizer step of both; all ranks begin each together."""
-        return [self._backward, self._average, self._clip, self._compare]
+        clip = [self._clip] if self.setup.clip else []
+        return [self._backward, self._average, *clip, self._compare]
 
     def _backward(self) -> None:
         if self.errors:
             self._go_on()
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-        text = torch.randint(self.sizes.vocab_size, (ROWS, 9), generator=self.batches)
+        rows, length = self.setup.batch
+        text = torch.randint(
+            self.setup.model.vocab_size, (rows, length + 1), generator=self.batches
+        )
         tokens, targets = text[:, :-1], text[:, 1:]
         token_loss(self.whole(tokens), targets).backward()
-        self.part.step(*(self.way.share(ids, self.mesh) for ids in (tokens, targets)))
+        self.part.step(*(self.setup.share(ids, self.mesh) for ids in (tokens, targets)))
 
     def _average(self) -> None:
-        self.way.average(self.part)
+        self.setup.average(self.part)
 
     def _clip(self) -> None:
+        assert self.setup.clip
         right = clip_grad_norm_(self.whole.parameters(), MAX_NORM).item()
-        self.off = abs(self.way.clip(self.part).item() / right - 1)
+        self.off = abs(self.setup.clip(self.part).item() / right - 1)
 
     def _compare(self) -> None:
-        self.norms.append(max(gather(self.off)))
+        if self.setup.clip:
+            self.norms.append(max(gather(self.off)))
         total = agree(self._squares)  # no rank waits for one that raised
         dist.all_reduce(total)
-        wrong, whole = total.tolist()
+        wrong, whole, missing = total.tolist()
         self.errors.append(math.sqrt(wrong / whole))
+        self.missing = max(self.missing, round(missing))
 
     def _go_on(self) -> None:
         """Whatever came out, the next step begins with the whole model's parameters."""
@@ -106,17 +124,20 @@ class Trial:
 
     @torch.no_grad()
     def _squares(self) -> torch.Tensor:
-        """Of what the optimizer is given here: what is wrong, and what would be right."""
-        total = torch.zeros(2, dtype=torch.float64)
+        """Of what the optimizer is given here: what is wrong, would be right, and is missing."""
+        total = torch.zeros(3, dtype=torch.float64)
         right = dict(self.whole.named_parameters())
         for name, parameter in self.named.items():
-            like = parameter if parameter.grad is None else summed(parameter)
+            none = parameter.grad is None
+            like = parameter if none else summed(parameter)
             expected = to_local(_laid_out(_gradient(right[name]), like))
-            difference = expected if parameter.grad is None else to_local(like) - expected
-            # what n ranks hold alike, each of them counts as 1 / n
-            alike = cuts(like) / (self.mesh.size() // self.mesh["pp"].size())
-            total += alike * torch.tensor([difference.norm() ** 2, expected.norm() ** 2])
-        return total
+            difference = expected if none else to_local(like) - expected
+            alike = cuts(like)
+            total += torch.tensor(
+                [alike * difference.norm() ** 2, alike * expected.norm() ** 2, none]
+            )
+        # what n ranks hold alike, each of them counts as 1 / n
+        return total / (self.mesh.size() // self.mesh["pp"].size())
 
     @torch.no_grad()
     def _set_right(self) -> None:
@@ -134,9 +155,9 @@ class Trial:
             dist.destroy_process_group(group)
         # DTensor remembers results with their mesh, and takes a mesh of the same ranks for the same
         debug._clear_sharding_prop_cache()
-        kept = {"groups": [], "errors": self.errors, "norms": self.norms}
+        kept = {name: getattr(self, name) for name in ("errors", "norms", "missing")}
         self.__dict__.clear()
-        self.__dict__.update(kept)
+        self.__dict__.update(kept, groups=[])
         gc.collect()
 
 
@@ -152,16 +173,14 @@ def _laid_out(whole: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def _mesh(layout: Layout, timeout: float) -> tuple[list[dist.ProcessGroup], DeviceMesh]:
-    """The groups of this rank in each dimension, and the mesh of them, as `Layout.mesh`."""
-    names, sizes = zip(*layout.sizes.items(), strict=True)
-    ranks = torch.arange(layout.ranks).view(sizes)
+def _mesh(sizes: dict[str, int], timeout: float) -> tuple[list[dist.ProcessGroup], DeviceMesh]:
+    """This rank's own groups in each dimension, and the mesh of them."""
+    ranks = torch.arange(math.prod(sizes.values())).view(*sizes.values())
     wait = datetime.timedelta(seconds=timeout)
     groups = []
-    for dim, size in enumerate(sizes):
+    for dim, size in enumerate(sizes.values()):
         lines = ranks.movedim(dim, -1).reshape(-1, size).tolist()
         group, _ = dist.new_subgroups_by_enumeration(lines, timeout=wait, backend="gloo")
         assert isinstance(group, dist.ProcessGroup), "every rank is in one of them"
         groups.append(group)
-    mesh = DeviceMesh.from_group(groups, "cpu", mesh=ranks, mesh_dim_names=names)
-    return groups, mesh
+    return groups, DeviceMesh.from_group(groups, "cpu", mesh=ranks, mesh_dim_names=tuple(sizes))
