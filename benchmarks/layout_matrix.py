@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import tempfile
-import textwrap
 from pathlib import Path
 
 import torch
@@ -69,11 +68,11 @@ def _rank(rank: int, folder: str, layouts: list[str]) -> None:
     torch.set_num_threads(1)
     where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
     dist.init_process_group("gloo", **where)
-    found = [vars(try_layout(layout, way)) for layout in layouts for way in LAYOUT_WAYS]
-    for row in found:
-        row["message"] = textwrap.shorten(row["message"], 120, placeholder=" ...")
-        for key in ("errors", "norms"):
-            row[key] = [float(f"{error:.3g}") for error in row[key]]
+    found = [
+        try_layout(layout, way).row(without="missing", width=120)
+        for layout in layouts
+        for way in LAYOUT_WAYS
+    ]
     if rank == 0:
         Path(folder, "rows.json").write_text(json.dumps(found), encoding="utf-8")
     dist.barrier()  # a group that is left while others still connect breaks theirs

@@ -9,7 +9,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.mesh import Layout, build, trial, trials, try_layout
+from rankbook.mesh import Layout, build, trials, try_layout
 from rankbook.mesh.stepping import accumulate
 from rankbook.mesh.ways import Way
 from rankbook.models import TransformerConfig
@@ -46,16 +46,16 @@ def _raise_on_stage_1(part):
 def ddp_on_replicas() -> list[dict]:
     """DDP on plain replicas: under a schedule of two microbatches; of one, which needs no arming;
     and of two, with buckets that are never rebuilt."""
-    known, microbatches = trials.find_way, trial.MICROBATCHES
+    known, microbatches = trials.find_way, trials.MICROBATCHES
     try:
         found = [try_layout("dp=2", "DDP", layers=2)]
-        trial.MICROBATCHES = 1
+        trials.MICROBATCHES = 1
         found.append(try_layout("dp=2", "DDP", layers=2))
-        trial.MICROBATCHES = microbatches
+        trials.MICROBATCHES = microbatches
         trials.find_way = lambda name: replace(known(name), wrap=_never_rebuilt)
         found.append(try_layout("dp=2", "DDP", layers=2))
     finally:
-        trials.find_way, trial.MICROBATCHES = known, microbatches
+        trials.find_way, trials.MICROBATCHES = known, microbatches
     return [vars(outcome) for outcome in found]
 
 

@@ -5,7 +5,7 @@ not come out so after an update of torch, chapter 25 changes.
 """
 
 from rankbook.parallel import schedule_names
-from rankbook.parallel.wrapping_trials import CANNOT, RAISES, RIGHT, WRONG
+from rankbook.parallel.trials import CANNOT, RAISES, RIGHT, WRONG
 
 COUNTS = 2, 4, 8  # microbatches of each pipeline
 # by their number: what two replicas are off, in each step, if nobody averages their gradients

@@ -29,8 +29,7 @@ from rankbook.mesh.tensor import tensor_parallel
 from rankbook.models.transformer import TransformerLM
 from rankbook.parallel.clipping import clip_grad_norm, summed
 from rankbook.parallel.replicas import average_gradients
-
-MAX_NORM = 0.1  # well below the norm of the trials' gradients: clipping always scales
+from rankbook.parallel.trial import MAX_NORM
 
 
 def cut(stage: TransformerLM, mesh: DeviceMesh) -> None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from rankbook.parallel.sleeping import SleepingStage, sleeping_loss, sleeping_stages
     from rankbook.parallel.stages import cut, split_layers, stage_module, traced_modules
     from rankbook.parallel.timeline import Action, Timeline
-    from rankbook.parallel.wrapping_trials import Outcome, try_wrapping
+    from rankbook.parallel.trials import Outcome
+    from rankbook.parallel.wrapping_trials import try_wrapping
     from rankbook.parallel.wrappings import WRAPPINGS, wrap
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -3,14 +3,13 @@
 import json
 import os
 import sys
-import textwrap
 import warnings
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel import Outcome, try_wrapping
+from rankbook.parallel import try_wrapping
 from rankbook.programs.ending import end
 from rankbook.programs.report import Progress
 
@@ -26,16 +25,9 @@ def try_all(rank: int, folder: str, trials: list[tuple[str, str, int]]) -> None:
     dist.init_process_group("gloo", **where)
     progress, found = Progress(0, len(trials), silent=rank > 0), []
     for number, (schedule, wrapping, count) in enumerate(trials, 1):
-        found.append(row(try_wrapping(schedule, wrapping, count)))
+        found.append(try_wrapping(schedule, wrapping, count).row(without="norms", width=100))
         progress.update(number, f"{schedule}, {wrapping}, {count} microbatches")
     if rank == 0:
         Path(folder, "rows.json").write_text(json.dumps(found), encoding="utf-8")
     dist.barrier()  # a group that is left while others still connect breaks theirs
     end()
-
-
-def row(outcome: Outcome) -> dict:
-    """The outcome as a result file has it: three digits, no line of torch's source."""
-    errors = [float(f"{error:.3g}") for error in outcome.errors]
-    message = textwrap.shorten(outcome.message, 100, placeholder=" ...")
-    return vars(outcome) | {"errors": errors, "message": message}
