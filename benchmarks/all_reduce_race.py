@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from benchmarks.all_reduce import on_ranks
 from benchmarks.record import summary, write
-from rankbook.parallel import fit_alpha_beta, place, predict, time_by_turns, time_ping_pong
+from rankbook.parallel import fit_alpha_beta, place, predict, time_messages, time_ping_pong
 from rankbook.parallel.all_reduce_cost import WAYS
 from rankbook.parallel.by_rank_0 import all_reduce_by_rank_0
 from rankbook.parallel.halving_doubling import halving_doubling_all_reduce
@@ -83,7 +83,7 @@ def ping_pong(repeats: dict[int, int], device: torch.device) -> list[torch.Tenso
 
 def race(repeats: dict[int, int], device: torch.device) -> dict[str, list[torch.Tensor]]:
     """One rank of several: all four ways, by turns."""
-    return time_by_turns(dict(zip(WAYS, FUNCTIONS, strict=True)), repeats, device)
+    return time_messages(dict(zip(WAYS, FUNCTIONS, strict=True)), repeats, device)
 
 
 def fit(ping: list[torch.Tensor]) -> tuple[float, float]:

@@ -212,7 +212,7 @@ def messages(ranks: int, repeats: int) -> dict[str, list[torch.Tensor]]:
     """Seconds of each operation by size of the whole tensor; of a send from rank 0 to rank 1."""
     import torch.distributed as dist
 
-    from rankbook.parallel import time_by_turns, time_ping_pong
+    from rankbook.parallel import time_messages, time_ping_pong
 
     def part(x: torch.Tensor) -> torch.Tensor:
         return x[: len(x) // ranks].clone()
@@ -223,7 +223,7 @@ def messages(ranks: int, repeats: int) -> dict[str, list[torch.Tensor]]:
         "reduce_scatter": lambda x: dist.reduce_scatter_tensor(part(x), x),
     }
     cpu, counts = torch.device("cpu"), dict.fromkeys(MESSAGES, repeats)
-    return time_by_turns(ways, counts, cpu) | {"send": time_ping_pong(counts, cpu)}
+    return time_messages(ways, counts, cpu) | {"send": time_ping_pong(counts, cpu)}
 
 
 def timed(step) -> float:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-from rankbook.parallel import fit_alpha_beta, time_by_turns
+from rankbook.parallel import fit_alpha_beta, time_messages
 from rankbook.plan.in_small import random_text, step_in_small
 from rankbook.plan.pretended import pretend_card
 
@@ -95,7 +95,7 @@ def links(per_node: int, repeats: int) -> dict[str, dict[str, float]]:
         groups = [dist.new_group(ranks) for ranks in of_ranks]
         mine = groups[next(i for i, ranks in enumerate(of_ranks) if rank in ranks)]
         ways = {name: lambda x, group=mine: dist.all_reduce(x, group=group)}
-        seconds = time_by_turns(ways, dict.fromkeys(MESSAGES, repeats), CPU)[name]
+        seconds = time_messages(ways, dict.fromkeys(MESSAGES, repeats), CPU)[name]
         medians = torch.stack([each.median() for each in seconds])
         alpha, beta = fit_alpha_beta(torch.tensor(MESSAGES), medians)
         found[name] = {"alpha": alpha / 2, "beta": beta}  # two steps, half of the bytes in each

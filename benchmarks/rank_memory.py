@@ -20,7 +20,7 @@ from rankbook.core.agreement import gather
 from rankbook.models.classifier import Classifier
 from rankbook.speed import PeakMemory, make_batch, size, synthetic
 from rankbook.speed.strategies import prepare
-from rankbook.speed.strategies.peak import peak, shape_of
+from rankbook.speed.strategies.peak import ParameterCounts, peak
 from rankbook.speed.strategies.watch import watch
 
 MIB, BUCKET_MB = 2**20, 1.0
@@ -80,7 +80,7 @@ def on_rank(rank: int, folder: str, ranks: int, way: str) -> None:
     batches = [make_batch(texts, numbers, "longest of batch") for numbers in parts]
     name, options = WAYS[way]
     model = Classifier(LARGE.model, attention="sdpa").initialise(seed=0)
-    shape = shape_of(model)
+    shape = ParameterCounts.of(model)
     del model
 
     def make():

@@ -22,13 +22,13 @@ import torch.multiprocessing as mp
 from torch.nn import functional as F
 
 from benchmarks.record import check_repeats, summary, write
+from rankbook.core.timing import one_process, time_interleaved
 from rankbook.parallel import fit_alpha_beta, place, time_all_reduce
 from rankbook.speed.batches import make_batch
 from rankbook.speed.init_model import init_model
 from rankbook.speed.sizes import size
 from rankbook.speed.strategies import prepare
 from rankbook.speed.strategies.scaling import Parts, efficiency, weak_efficiency
-from rankbook.speed.strategies.turns import one_process, turns_of_ranks
 from rankbook.speed.tokenising import tokenised
 
 ONE, STRONG, WEAK, THREADS = "one rank", "strong", "weak", "one process"
@@ -99,7 +99,7 @@ def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
 def measure(options: argparse.Namespace, device: torch.device) -> dict:
     """Seconds by way and by part, and the all_reduce's alpha and beta."""
     ways = steps(options, device) | single_parts(options, device)
-    seconds = turns_of_ranks(ways, options.repeats, warm_up=2)
+    seconds = time_interleaved(ways, options.repeats, device, warm_up=2, clock="slowest rank")
     sent = time_all_reduce(SIZES, options.repeats, device).median(dim=1).values
     alpha, beta = fit_alpha_beta(torch.tensor(SIZES), sent)
     model, _ = init_model(size("cpu"), attention="sdpa")

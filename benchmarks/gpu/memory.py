@@ -85,7 +85,7 @@ def peak(config: TransformerConfig, how: dict, count: int, device: torch.device)
 
 def milliseconds(step, tokens: torch.Tensor, targets: torch.Tensor) -> float:
     """The median of a few steps."""
-    from rankbook.speed.measure import now, spread
+    from rankbook.core.timing import now, spread
 
     seconds = []
     for _ in range(5):

@@ -10,7 +10,7 @@ from rankbook.parallel.all_reduce_cost import (
     WAYS,
     predict,
     time_all_reduce,
-    time_by_turns,
+    time_messages,
     time_ping_pong,
 )
 from rankbook.parallel.by_rank_0 import all_reduce_by_rank_0
@@ -96,11 +96,11 @@ def note(order: list, name: str, x: torch.Tensor) -> None:
 def times_by_turns() -> None:
     cpu, order = torch.device("cpu"), []
     ways = {name: partial(note, order, name) for name in "ab"}
-    seconds = time_by_turns(ways, {8: 3, 64: 1}, cpu)
+    seconds = time_messages(ways, {8: 3, 64: 1}, cpu)
     assert [len(times) for times in seconds["a"]] == [3, 1]
-    # a turn to warm up, then as often as asked, and each time another one begins
-    assert [name for name, size in order if size == 8] == list("baabbaab")
-    assert [name for name, size in order if size == 64] == list("baab")
+    # a turn to warm up, then as often as asked, every other one backwards
+    assert [name for name, size in order if size == 8] == list("ababbaab")
+    assert [name for name, size in order if size == 64] == list("abab")
     assert time_all_reduce([8, 64], 2, cpu).shape == (2, 2)
     if dist.get_world_size() > 1:
         ping = time_ping_pong({8: 3, 64: 2}, cpu)

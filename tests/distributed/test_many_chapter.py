@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+from rankbook.core.timing import one_process, time_interleaved
 from rankbook.models.classifier import Classifier, ClassifierConfig
 from rankbook.speed import make_batch, size, synthetic
 from rankbook.speed.proof import allowed, caught, check, control, off, trained
@@ -21,7 +22,6 @@ from rankbook.speed.strategies.scaling import (
     steps_per_epoch,
     weak_efficiency,
 )
-from rankbook.speed.strategies.turns import one_process, turns_of_ranks
 from tests.distributed.launch import run_ranks
 
 # the embedding is most of the model, as on the page
@@ -156,9 +156,10 @@ def turns() -> dict:
         "both": lambda: seen.append("both"),
         "one": one_process(lambda: seen.append(f"one with {torch.get_num_threads()}"), 2),
     }
-    seconds = turns_of_ranks(ways, turns=3, warm_up=1)
+    seconds = time_interleaved(ways, 3, clock="slowest rank")
     return {
         "seen": seen,
+        "seconds": seconds,
         "counts": {name: len(times) for name, times in seconds.items()},
         "after": torch.get_num_threads(),
     }
@@ -246,9 +247,10 @@ def test_the_embeddings_of_the_models():
     assert share[96] > 0.9 and 0.3 < share[768] < 0.4
 
 
-def test_turns_of_ranks(ranks):
+def test_ranks_are_timed_by_turns(ranks):
     for number, rank in enumerate(ranks):
         turns = rank["turns"]
+        assert turns["seconds"] == ranks[0]["turns"]["seconds"]  # the slowest rank's, on all
         assert turns["counts"] == {"both": 3, "one": 3} and turns["after"] == 1
         assert turns["seen"].count("both") == 4
         assert turns["seen"].count("one with 2") == (4 if number == 0 else 0)

@@ -25,7 +25,7 @@ from rankbook.speed import make_batch, proof, size, synthetic
 from rankbook.speed.strategies import prepare
 from rankbook.speed.strategies.fsdp2 import shard
 from rankbook.speed.strategies.outcomes import outcome_on_ranks
-from rankbook.speed.strategies.peak import peak, shape_of
+from rankbook.speed.strategies.peak import ParameterCounts, peak
 from rankbook.speed.strategies.watch import watch
 from rankbook.speed.strategies.zero1 import dealt
 from tests.distributed.launch import run_ranks
@@ -210,7 +210,7 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("way", [way for way in WAYS if "stage" not in way])
 def test_the_fullest_rank_has_what_the_formula_says(way, ranks):
     """A tensor may have left early; two messages, of a layer each, may leave late."""
-    shape = shape_of(fresh())
+    shape = ParameterCounts.of(fresh())
     expected = peak(way, shape, 2, BUCKET_MB).total
     found = max((rank["memory"][way] for rank in ranks), key=lambda rank: rank["strategy"])
     late = 2 * 4 * shape.layer
@@ -227,7 +227,7 @@ def test_the_peak_is_not_what_is_left(ranks):
 
 def test_a_layer_s_gradients_are_there_twice_before_they_are_sent(ranks):
     """Whatever the backend does: gloo's own copy comes later, when the first of them are gone."""
-    layer = shape_of(fresh()).layer
+    layer = ParameterCounts.of(fresh()).layer
     for rank in ranks:
         assert rank["copied_in"].count([layer, layer]) == 6
 
@@ -236,17 +236,17 @@ def test_the_update_of_deepspeed_needs_its_state_once_more(ranks):
     """Gradients in 32 bits and two temporaries of Adam, in bf16 as well."""
     for rank in ranks:
         for way in ("deepspeed2", "deepspeed2, bf16"):
-            state = 12 * shape_of(fresh()).total / 2
+            state = 12 * ParameterCounts.of(fresh()).total / 2
             assert rank["memory"][way]["in the update"] == pytest.approx(state, rel=0.01)
 
 
 def test_more_ranks_do_not_help_ddp():
-    shape = shape_of(fresh())
+    shape = ParameterCounts.of(fresh())
     assert len({peak("ddp", shape, n).total for n in (1, 2, 8, 64)}) == 1
 
 
 def test_without_views_gradients_are_there_twice(ranks):
-    shape = shape_of(fresh())
+    shape = ParameterCounts.of(fresh())
     for rank in ranks:
         found = rank["memory"]
         more = found["ddp, no view"]["strategy"] - found["ddp"]["strategy"]
@@ -254,7 +254,7 @@ def test_without_views_gradients_are_there_twice(ranks):
 
 
 def test_stage_3_gathers_a_small_model_whole_unless_told(ranks):
-    whole = 4 * shape_of(fresh()).total
+    whole = 4 * ParameterCounts.of(fresh()).total
     for rank in ranks:
         assert rank["memory"]["stage 3, default"]["gathered"] >= whole
         assert rank["memory"]["deepspeed3"]["gathered"] < whole / 2
@@ -266,7 +266,7 @@ def test_offload_without_a_card_only_costs(ranks):
 
 
 def test_deepspeeds_adam_needs_temporaries_as_large_as_its_shard(ranks):
-    shape = shape_of(fresh())
+    shape = ParameterCounts.of(fresh())
     for rank in ranks:
         assert rank["memory"]["ddp"]["in the update"] < 4 * shape.total / 2
         for way in ("deepspeed2", "deepspeed3"):
@@ -274,7 +274,7 @@ def test_deepspeeds_adam_needs_temporaries_as_large_as_its_shard(ranks):
 
 
 def test_what_is_sent(ranks):
-    shape = shape_of(fresh())
+    shape = ParameterCounts.of(fresh())
     for rank in ranks:
         for way, times in SENT.items():
             sent = rank["memory"][way]["sent"] / (4 * shape.total / 2)
@@ -287,7 +287,7 @@ def test_what_is_sent(ranks):
 def test_torchs_tracker_does_not_see_ddps_gradients(ranks):
     for rank in ranks:
         seen = rank["tracker"]
-        assert seen["Parameter"] == 4 * shape_of(fresh()).total and seen["Gradient"] == 0
+        assert seen["Parameter"] == 4 * ParameterCounts.of(fresh()).total and seen["Gradient"] == 0
 
 
 def test_every_strategy_is_one_process_in_float64(ranks):
@@ -320,7 +320,7 @@ def test_zero_deals_out_whole_parameters(ranks):
     sizes = [p.numel() for p in fresh().parameters()]
     assert [rank["dealt_by_torch"] for rank in ranks] == dealt(sizes, 2)
     with torch.device("meta"):
-        sizes = shape_of(Classifier(ClassifierConfig())).sizes
+        sizes = ParameterCounts.of(Classifier(ClassifierConfig())).sizes
     assert max(dealt(sizes, 3)) == max(dealt(sizes, 8)) == max(sizes)
 
 

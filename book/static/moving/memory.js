@@ -1,6 +1,6 @@
 /* Memory of a rank: parameters, gradients, optimizer states, activations, against the cards there are.
 
-   Computes what rankbook.cost_model.rank_memory computes; data has the shapes of its models. */
+   Computes what rank_memory of bookext/moving_data/memory.py computes; data has the shapes of its models. */
 "use strict";
 
 (() => {
@@ -15,8 +15,8 @@
       alt: "Four bars, one for each stage of ZeRO: parameters, gradients, optimizer states and activations of a rank, "
         + "with lines for cards of 24, 80 and 141 GiB.",
       model: "Parameters", "model.is": "{} B", zero: "ZeRO stage", sequences: "Microbatch size",
-      precision: "Precision", "precision.bf16": "bf16 mixed", "precision.fp32": "fp32",
-      checkpointing: "Checkpointing", "checkpointing.nothing": "none",
+      precision: "Precision", "precision.bf16": "bf16 mixed", "precision.float32": "fp32",
+      checkpointing: "Checkpointing", "checkpointing.none": "none",
       "checkpointing.attention": "attention only", "checkpointing.layers": "each layer",
       "zero.0": "0: nothing cut (DDP)", "zero.1": "1: optimizer states", "zero.2": "2: gradients, too",
       "zero.3": "3: parameters, too",
@@ -31,8 +31,8 @@
     zh: {
       alt: "四条横条，ZeRO 每级一条：一个 rank 的参数、梯度、优化器状态和激活值，并标出 24、80 和 141 GiB 的卡。",
       model: "参数量", "model.is": "{} B", zero: "ZeRO 级别", sequences: "microbatch 大小",
-      precision: "精度", "precision.bf16": "bf16 混合精度", "precision.fp32": "fp32",
-      checkpointing: "激活重计算", "checkpointing.nothing": "无",
+      precision: "精度", "precision.bf16": "bf16 混合精度", "precision.float32": "fp32",
+      checkpointing: "激活重计算", "checkpointing.none": "无",
       "checkpointing.attention": "只重算注意力", "checkpointing.layers": "每一层",
       "zero.0": "0：什么都不切（DDP）", "zero.1": "1：优化器状态", "zero.2": "2：再加梯度",
       "zero.3": "3：再加参数",
@@ -60,7 +60,7 @@
     const tokens = sequence * sequences;
     const values = tokens * hidden / tensor, weights = heads * sequence * tokens / tensor;
     const whole = (16 * width + 2) * values;
-    const layer = {nothing: whole + (2 * width + 1) * weights, attention: whole, layers: width * values}[checkpointing];
+    const layer = {none: whole + (2 * width + 1) * weights, attention: whole, layers: width * values}[checkpointing];
     let kept = pipeline * (Math.ceil(layers / pipeline) * layer + values);
     if (checkpointing === "layers") kept += whole;
     if (pipeline === 1) kept += 2 * width * values + 4 * tokens * vocabulary / tensor;
@@ -166,8 +166,8 @@
       {key: "pipeline", kind: "range", values: [1, 2, 4, 8, 16], initial: 1},
       {key: "sequences", kind: "range", values: [1, 2, 4, 8, 16, 32], initial: 1},
       {key: "zero", kind: "choice", values: STAGES, initial: 0},
-      {key: "precision", kind: "choice", values: ["bf16", "fp32"], initial: "bf16"},
-      {key: "checkpointing", kind: "choice", values: ["nothing", "attention", "layers"], initial: "attention"},
+      {key: "precision", kind: "choice", values: ["bf16", "float32"], initial: "bf16"},
+      {key: "checkpointing", kind: "choice", values: ["none", "attention", "layers"], initial: "attention"},
     ],
     fit, compute, shown, draw, said,
   });

@@ -33,7 +33,7 @@ def others() -> Iterator[Others]:
     """Watch the machine while something is timed, in a notebook, on a rank or in a program::
 
         with others() as other:
-            seconds = in_turns(work, 5)
+            seconds = time_interleaved(work, 5)
         if other.quiet:
             judge(seconds)
 

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
         message_steps,
         predict_step,
     )
-    from rankbook.cost_model.memory_of_rank import (
-        CHECKPOINTING,
-        MODELS,
-        PRECISIONS,
-        Kept,
-        Transformer,
-        activations,
-        rank_memory,
-    )
     from rankbook.cost_model.network import (
         assumed_link,
         crossing,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         fit_alpha_beta,
         predict,
         time_all_reduce,
-        time_by_turns,
+        time_messages,
         time_ping_pong,
     )
     from rankbook.parallel.calibration import cores_taken, measure_overheads

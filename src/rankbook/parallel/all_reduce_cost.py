@@ -4,55 +4,35 @@ Source of the model: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of C
 Communication Operations in MPICH", 2005, section 3, https://doi.org/10.1177/1094342005051521
 """
 
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 import torch.distributed as dist
 
 from rankbook.comm.ring_model import ring_bytes
-from rankbook.parallel.messages import finish
+from rankbook.core.timing import time_interleaved
 
-WARM_UP = 1
 WAYS = ("by rank 0", "ring", "halving and doubling", "library")
 
 
-def time_by_turns(
+def time_messages(
     ways: Mapping[str, Callable],
     repeats: Mapping[int, int],
     device: torch.device,
 ) -> dict[str, list[torch.Tensor]]:
     """Seconds that each way takes the slowest rank: a tensor [repeats] for every size.
 
-    ways: functions of one tensor. repeats: how often for a size in bytes, a multiple of 4. Each
-    turn goes through all sizes and all ways, beginning with another way every time: whatever else
-    the machine does for a while strikes all alike.
+    ways: functions of one tensor. repeats: how often for a size in bytes, a multiple of 4. All
+    ranks call. Sizes and ways are timed by turns, all on the same tensor of zeros of a size.
     """
-    names = list(ways)
-    seconds = {name: [torch.zeros(count) for count in repeats.values()] for name in names}
-    for turn in range(-WARM_UP, max(repeats.values())):
-        for i, (size, count) in enumerate(repeats.items()):
-            for way in range(len(names) if turn < count else 0):
-                name = names[(way + turn) % len(names)]
-                took = _time_once(ways[name], torch.zeros(size // 4, device=device))
-                if turn >= 0:
-                    seconds[name][i][turn] = took
-    return {name: [_slowest(times, device) for times in seconds[name]] for name in names}
-
-
-def _slowest(times: torch.Tensor, device: torch.device) -> torch.Tensor:
-    times = times.to(device)
-    dist.all_reduce(times, op=dist.ReduceOp.MAX)
-    return times.cpu()
-
-
-def _time_once(way: Callable, x: torch.Tensor) -> float:
-    dist.barrier()  # nobody waits for a rank that is late
-    finish(x.device)
-    start = time.perf_counter()
-    way(x)
-    finish(x.device)
-    return time.perf_counter() - start
+    jobs, counts = {}, {}
+    for size, count in repeats.items():
+        x = torch.zeros(size // 4, device=device)
+        jobs |= {(name, size): partial(way, x) for name, way in ways.items()}
+        counts |= {(name, size): count for name in ways}
+    seconds = time_interleaved(jobs, counts, device, clock="slowest rank")
+    return {name: [torch.tensor(seconds[name, size]) for size in repeats] for name in ways}
 
 
 def time_all_reduce(sizes: list[int], repeats: int, device: torch.device) -> torch.Tensor:
@@ -61,7 +41,7 @@ def time_all_reduce(sizes: list[int], repeats: int, device: torch.device) -> tor
     sizes: in bytes, multiples of 4. device: where the messages lie.
     """
     ways, counts = {"library": dist.all_reduce}, dict.fromkeys(sizes, repeats)
-    return torch.stack(time_by_turns(ways, counts, device)["library"])
+    return torch.stack(time_messages(ways, counts, device)["library"])
 
 
 def time_ping_pong(repeats: Mapping[int, int], device: torch.device) -> list[torch.Tensor]:
@@ -70,30 +50,18 @@ def time_ping_pong(repeats: Mapping[int, int], device: torch.device) -> list[tor
     repeats: how often for a size in bytes, a multiple of 4. Half of the time from a send to the
     answer of the same size, by rank 0's clock; all ranks call, and all get its times.
     """
-    seconds = [torch.zeros(count, device=device) for count in repeats.values()]
-    for turn in range(-WARM_UP, max(repeats.values())):
-        for i, (size, count) in enumerate(repeats.items()):
-            if turn < count:
-                took = _round_trip(torch.zeros(size // 4, device=device)) / 2
-                if turn >= 0:
-                    seconds[i][turn] = took
-    for times in seconds:
-        dist.broadcast(times, src=0)
-    return [times.cpu() for times in seconds]
+    jobs = {size: partial(_round_trip, torch.zeros(size // 4, device=device)) for size in repeats}
+    seconds = time_interleaved(jobs, repeats, device, clock="rank 0")
+    return [torch.tensor(times) / 2 for times in seconds.values()]
 
 
-def _round_trip(x: torch.Tensor) -> float:
-    dist.barrier()
-    finish(x.device)
-    start = time.perf_counter()
+def _round_trip(x: torch.Tensor) -> None:
     if dist.get_rank() == 0:
         dist.send(x, 1)
         dist.recv(x, 1)
     elif dist.get_rank() == 1:
         dist.recv(x, 0)
         dist.send(x, 0)
-    finish(x.device)
-    return time.perf_counter() - start
 
 
 def predict(way: str, n: int, nbytes: float, alpha: float, beta: float) -> float:

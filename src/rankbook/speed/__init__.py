@@ -7,6 +7,7 @@ from rankbook.core.lazy import attach
 # imported when asked for, as in rankbook.parallel; a name is never that of a file here, which
 # importing the file would put in its place
 if TYPE_CHECKING:
+    from rankbook.core.timing import gain, spread, time_interleaved
     from rankbook.memory.resident import PeakMemory
     from rankbook.speed.accounts import Account, Op, account, predicted_gain
     from rankbook.speed.batches import WAYS, Batch, Order, Padding, loader, make_batch, padding
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         device_peak,
         matmul_peak,
         share_of_peak,
-        spread,
         step_flop,
     )
     from rankbook.speed.number_formats import formats
@@ -58,6 +58,5 @@ if TYPE_CHECKING:
     from rankbook.speed.token_file import load_tokens, save_tokens
     from rankbook.speed.tokenising import tokenised
     from rankbook.speed.traces import Span, Trace, trace
-    from rankbook.speed.turns import gain, in_turns
 
 __getattr__, __dir__ = attach(__name__, __file__)

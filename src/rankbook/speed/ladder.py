@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from rankbook.core.timing import spread
 from rankbook.speed.ladder_row import Row
-from rankbook.speed.measure import spread
 from rankbook.speed.recipes import Recipe, changed
 from rankbook.speed.reviews import Reviews
 from rankbook.speed.sizes import Size

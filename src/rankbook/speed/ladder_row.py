@@ -7,17 +7,12 @@ import torch
 from torch._inductor.utils import fresh_cache
 from torch.utils.data import DataLoader
 
+from rankbook.core.timing import spread
 from rankbook.memory.resident import PeakMemory
 from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of
 from rankbook.speed.machine import measure_machine
-from rankbook.speed.measure import (
-    device_peak,
-    share_of_peak,
-    spread,
-    state_bytes,
-    step_flop,
-)
+from rankbook.speed.measure import device_peak, share_of_peak, state_bytes, step_flop
 from rankbook.speed.moving import move
 from rankbook.speed.recipes import Recipe
 from rankbook.speed.reviews import Reviews

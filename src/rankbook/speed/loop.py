@@ -8,11 +8,11 @@ import torch
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from rankbook.core.timing import now
 from rankbook.speed import batches
 from rankbook.speed.batches import Batch
 from rankbook.speed.compiling import compiled, compiling, rounded
 from rankbook.speed.init_model import init_model
-from rankbook.speed.measure import now
 from rankbook.speed.precision import autocast, matmuls
 from rankbook.speed.recipes import Recipe
 from rankbook.speed.reviews import Reviews

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankbook.speed.measure import FORMATS, matmul_peak, now
+from rankbook.core.timing import now
+from rankbook.speed.measure import FORMATS, matmul_peak
 
 # FLOP/s of dense bfloat16 products, from the makers' data sheets
 VENDOR = {

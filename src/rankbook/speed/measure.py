@@ -1,6 +1,5 @@
 """What a device can do at best, what a step needs, and how much memory it takes."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterable
 
@@ -8,6 +7,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from rankbook.core.timing import time_once
 from rankbook.models.classifier import ClassifierConfig
 from rankbook.speed.precision import SIXTEEN, matmuls
 
@@ -68,7 +68,7 @@ def _matmul_flop_per_s(precision: str, device: torch.device, seconds: float) -> 
 def _product(n: int, dtype: torch.dtype, device: torch.device) -> Callable[[], float]:
     """What multiplies two square matrices, and returns its seconds."""
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    return lambda: _seconds(lambda: a @ b, device)
+    return lambda: time_once(lambda: a @ b, device)
 
 
 def device_peak(device: torch.device | str = "cpu", *, again: bool = False) -> float:
@@ -98,29 +98,6 @@ def share_of_peak(flop_per_s: float, device: torch.device | str = "cpu", tries: 
             f"({peak:.3g}); check how the FLOP and the seconds were counted"
         )
     return flop_per_s / peak
-
-
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    start = now(device)
-    work()
-    return now(device) - start
-
-
-def now(device: torch.device) -> float:
-    """Seconds of the clock once `device` has done all that it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
-
-
-def spread(seconds: Iterable[float]) -> dict[str, float]:
-    """The ``median`` of repeated times, and the 10th and 90th percentile: ``p10``, ``p90``.
-
-    seconds: at least one. Raises `statistics.StatisticsError` for none.
-    """
-    times = sorted(seconds)
-    tenth = len(times) // 10
-    return {"median": statistics.median(times), "p10": times[tenth], "p90": times[-1 - tenth]}
 
 
 def state_bytes(model: nn.Module, optimizer: Optimizer) -> dict[str, int]:

@@ -6,8 +6,8 @@ from typing import cast
 import torch
 from torch.utils.data import IterableDataset
 
+from rankbook.core.timing import now
 from rankbook.speed.batches import Batch
-from rankbook.speed.measure import now
 
 
 class Stopwatch(IterableDataset):

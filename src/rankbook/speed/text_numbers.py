@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from rankbook.speed.turns import gain
+from rankbook.core.timing import gain
 
 SAMPLES, EPOCHS, BATCH = 35_000, 3, 12  # batch: of one GPU
 TEST = 10_000  # reviews; its loader drops the last four

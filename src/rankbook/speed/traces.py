@@ -8,8 +8,8 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from rankbook.core.timing import now
 from rankbook.speed.accounts import kind_of
-from rankbook.speed.measure import now
 
 # these make or relabel a tensor: that is the dispatcher's time, and no work of the device
 BOOKKEEPING = frozenset(

@@ -1,12 +1,13 @@
-"""The figure on a rank's memory says what `rankbook.cost_model.rank_memory` says."""
+"""The figure on a rank's memory says what `bookext.moving_data.memory.rank_memory` says."""
 
 import random
 from itertools import product
 
 from bookext.moving_data import memory as told
+from bookext.moving_data.memory import CHECKPOINTING, MODELS, PRECISIONS, rank_memory
 from rounding import fixed
 
-from rankbook.cost_model import CHECKPOINTING, MODELS, PRECISIONS, rank_memory
+from rankbook.memory import Setup
 
 GIB = 2**30
 PARTS = ("parameters", "gradients", "optimizer", "activations")
@@ -19,10 +20,13 @@ def by_python(model: str, zero: int, **settings) -> dict[str, str]:
         settings["tensor"] //= 2
     while settings["pipeline"] > shape.layers:
         settings["pipeline"] //= 2
-    stages = [rank_memory(shape, stage, **settings) for stage in range(4)]
+    names = {"data": "dp", "tensor": "tp", "pipeline": "pp"}
+    options = {names.get(name, name): value for name, value in settings.items()}
+    stages = [rank_memory(shape, Setup(zero=stage, **options)) for stage in range(4)]
+    totals = [sum(kept.values()) for kept in stages]
     return {
-        **{f"total-{stage}": fixed(kept.total / GIB, 1) for stage, kept in enumerate(stages)},
-        **{f"part-{part}": fixed(getattr(stages[zero], part) / GIB, 1) for part in PARTS},
+        **{f"total-{stage}": fixed(total / GIB, 1) for stage, total in enumerate(totals)},
+        **{f"part-{part}": fixed(stages[zero][part] / GIB, 1) for part in PARTS},
         "ranks": str(settings["data"] * settings["tensor"] * settings["pipeline"]),
     }
 

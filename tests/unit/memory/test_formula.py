@@ -5,8 +5,8 @@ import sys
 from dataclasses import replace
 
 import pytest
+from bookext.moving_data.memory import MODELS, activations
 
-from rankbook.cost_model import MODELS, activations
 from rankbook.memory.activations import layer_of
 from rankbook.memory.formula import PARTS, fullest, memory_of
 from rankbook.memory.model_shape import ModelShape
@@ -102,15 +102,13 @@ def test_the_formula_does_without_torch():
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("checkpointing", ["attention", "layers"])
-def test_a_layer_leaves_what_the_other_formula_says(name, checkpointing):
-    """Page 19's formula; it does without the numbers in 32 bits, which are few."""
-    model = MODELS[name]
-    shape = ModelShape(
-        model.layers, model.hidden, model.heads, 4 * model.hidden, model.vocabulary, dropout=True
-    )
+def test_a_layer_leaves_what_page_38s_figure_says(name, checkpointing):
+    """The figure does without the numbers in 32 bits, which are few."""
+    shape = MODELS[name]
     ways = {"attention": "none", "layers": "layers"}
     mine = layer_of(shape, Setup(checkpointing=ways[checkpointing])).layer
-    fewer = replace(model, layers=model.layers - 1)
-    kept = [activations(each, checkpointing=checkpointing) for each in (model, fewer)]
-    exact = 4 * (4 + model.heads) if checkpointing == "attention" else 0
-    assert (kept[0] - kept[1]) / model.sequence == mine - exact
+    fewer = replace(shape, layers=shape.layers - 1)
+    setup = Setup(checkpointing=checkpointing)
+    kept = [activations(each, setup) for each in (shape, fewer)]
+    exact = 4 * (4 + shape.heads) if checkpointing == "attention" else 0
+    assert (kept[0] - kept[1]) / shape.sequence == mine - exact

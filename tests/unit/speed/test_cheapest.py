@@ -5,10 +5,10 @@ import pytest
 from rankbook.speed.strategies.cheapest import WAYS, cheapest
 from rankbook.speed.strategies.deepspeed import settings
 from rankbook.speed.strategies.memory import Bytes
-from rankbook.speed.strategies.peak import PEAKS, Shape, peak
+from rankbook.speed.strategies.peak import PEAKS, ParameterCounts, peak
 from rankbook.speed.strategies.watch import Tape, sent_in_rings, watch
 
-SHAPE = Shape(total=1000, layer=200, largest=100)
+SHAPE = ParameterCounts(total=1000, layer=200, largest=100)
 
 
 def test_peaks_by_hand():
@@ -31,7 +31,7 @@ def test_more_ranks_never_need_more(way):
 
 def test_the_cheapest_that_fits():
     p = 10**9
-    shape = Shape(p, p // 32, p // 64)
+    shape = ParameterCounts(p, p // 32, p // 64)
 
     def chosen(ranks, card):
         way = cheapest(shape, ranks, card)
@@ -58,7 +58,7 @@ def test_ways_are_in_the_order_of_what_they_cost():
 @pytest.mark.parametrize(("ranks", "way"), [(8, "FSDP2, all on the host"), (16, "FSDP2")])
 def test_thirty_billion_parameters_on_80_gb(ranks, way):
     p = 30 * 10**9
-    found = cheapest(Shape(p, p // 32, p // 64), ranks, card=80e9, activations=10e9)
+    found = cheapest(ParameterCounts(p, p // 32, p // 64), ranks, card=80e9, activations=10e9)
     assert found and found.name == way
 
 

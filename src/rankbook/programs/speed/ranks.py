@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 
+from rankbook.core.timing import now, spread
 from rankbook.programs.speed.options import Options
 from rankbook.speed.batches import Batch
 from rankbook.speed.init_model import init_model
 from rankbook.speed.loop import loader_of
-from rankbook.speed.measure import now, spread
 from rankbook.speed.precision import autocast, matmuls
 from rankbook.speed.recipes import Recipe, changed, recipe
 from rankbook.speed.reviews import Reviews

@@ -7,7 +7,7 @@ between card and host: https://arxiv.org/abs/2101.06840, section 4.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rankbook.speed.strategies.peak import Shape, peak
+from rankbook.speed.strategies.peak import ParameterCounts, peak
 
 
 @dataclass(frozen=True)
@@ -19,32 +19,32 @@ class Way:
     """
 
     name: str
-    card: Callable[[Shape, int], float]
+    card: Callable[[ParameterCounts, int], float]
     whole: int
     pcie: Callable[[int], float] = lambda ranks: 0.0
 
-    def traffic(self, shape: Shape, ranks: int) -> dict[str, float]:
+    def traffic(self, counts: ParameterCounts, ranks: int) -> dict[str, float]:
         """Bytes of a rank and a step over the "network" and over "pcie"."""
-        all_of_it = 4 * shape.total
+        all_of_it = 4 * counts.total
         return {
             "network": self.whole * all_of_it * (ranks - 1) / ranks,
             "pcie": self.pcie(ranks) * all_of_it / ranks,
         }
 
 
-def _by_peak(name: str) -> Callable[[Shape, int], float]:
-    return lambda shape, ranks: peak(name, shape, ranks).total
+def _by_peak(name: str) -> Callable[[ParameterCounts, int], float]:
+    return lambda counts, ranks: peak(name, counts, ranks).total
 
 
-def _gathered_only(shape: Shape, ranks: int) -> float:
+def _gathered_only(counts: ParameterCounts, ranks: int) -> float:
     """FSDP2 with its shards on the host: what is gathered, and what is sent, is on the card."""
-    found = peak("fsdp2", shape, ranks)
+    found = peak("fsdp2", counts, ranks)
     return found.gathered + 2 * found.buffers  # a layer's gradients, and those again to be sent
 
 
-def _parameters_only(shape: Shape, ranks: int) -> float:
+def _parameters_only(counts: ParameterCounts, ranks: int) -> float:
     """ZeRO-Offload: the parameters, and a bucket of gradients on their way to the host."""
-    found = peak("deepspeed2", shape, ranks)
+    found = peak("deepspeed2", counts, ranks)
     return found.parameters + 2 * found.buffers
 
 
@@ -59,7 +59,9 @@ WAYS = (
 )
 
 
-def cheapest(shape: Shape, ranks: int, card: float, activations: float = 0) -> Way | None:
+def cheapest(
+    counts: ParameterCounts, ranks: int, card: float, activations: float = 0
+) -> Way | None:
     """The first of `WAYS` that fits `card` bytes with `activations` of them: None if none does.
 
     Ranked by what goes over PCIe first, since the host's processor does the update then, and by
@@ -68,5 +70,5 @@ def cheapest(shape: Shape, ranks: int, card: float, activations: float = 0) -> W
     """
     if ranks < 1 or card <= 0:
         raise ValueError(f"there must be ranks and a card, not {ranks} and {card:g} bytes")
-    fitting = (way for way in WAYS if way.card(shape, ranks) + activations <= card)
+    fitting = (way for way in WAYS if way.card(counts, ranks) + activations <= card)
     return next(fitting, None)

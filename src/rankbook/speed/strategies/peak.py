@@ -7,6 +7,7 @@ sections 3, 5 and 7; https://arxiv.org/abs/2101.06840, section 4, for what goes 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from torch import nn
 
@@ -15,10 +16,10 @@ from rankbook.speed.strategies.zero1 import dealt
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Numbers of parameters: all, of one layer, of the largest tensor; `sizes` of each tensor.
+class ParameterCounts:
+    """How many parameters any model has: in all, in one layer, in the largest tensor.
 
-    layers: how many there are; 0 stands for as many as the total has room for.
+    sizes: of each tensor. layers: how many; 0 stands for as many as the total has room for.
     """
 
     total: int
@@ -27,42 +28,41 @@ class Shape:
     sizes: tuple[int, ...] = ()
     layers: int = 0
 
+    @classmethod
+    def of(cls, model: nn.Module, layers: str = "distilbert.transformer.layer") -> Self:
+        """Of a model with a list of equal `layers`."""
+        sizes = tuple(p.numel() for p in model.parameters())
+        children = list(model.get_submodule(layers).children())
+        layer = sum(p.numel() for p in children[0].parameters())
+        return cls(sum(sizes), layer, max(sizes), sizes, len(children))
+
     @property
     def root(self) -> int:
         """Parameters that are in no layer: embeddings and the head."""
         return self.total - self.layer * (self.layers or self.total // self.layer)
 
-    @property
-    def share(self) -> Callable[[int], float]:
-        """The most that one of some ranks gets if whole tensors are dealt out, largest first."""
-        return lambda ranks: max(dealt(self.sizes or [self.total], ranks))
+    def share(self, ranks: int) -> float:
+        """The most that one of `ranks` gets if whole tensors are dealt out, largest first."""
+        return max(dealt(self.sizes or [self.total], ranks))
 
 
-def shape_of(model: nn.Module, layers: str = "distilbert.transformer.layer") -> Shape:
-    """The shape of a model with a list of equal `layers`."""
-    sizes = tuple(p.numel() for p in model.parameters())
-    children = list(model.get_submodule(layers).children())
-    layer = sum(p.numel() for p in children[0].parameters())
-    return Shape(sum(sizes), layer, max(sizes), sizes, len(children))
-
-
-def ddp(shape: Shape, ranks: int, bucket: int, as_view: bool = True) -> Bytes:
+def ddp(counts: ParameterCounts, ranks: int, bucket: int, as_view: bool = True) -> Bytes:
     """All of it; and the largest gradient twice, when it has come and is copied into its bucket.
 
     Without `as_view` all gradients are there twice, and none waits to be copied.
     """
-    p = shape.total
-    on_its_way, twice = (4 * shape.largest, 0) if as_view else (0, 4 * p)
+    p = counts.total
+    on_its_way, twice = (4 * counts.largest, 0) if as_view else (0, 4 * p)
     return Bytes(4 * p, 4 * p + on_its_way, 8 * p, buffers=twice)
 
 
-def zero1(shape: Shape, ranks: int, bucket: int) -> Bytes:
+def zero1(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """As DDP, but the state is that of the tensors that were dealt to the fullest rank."""
-    found = ddp(shape, ranks, bucket)
-    return Bytes(found.parameters, found.gradients, 8 * shape.share(ranks))
+    found = ddp(counts, ranks, bucket)
+    return Bytes(found.parameters, found.gradients, 8 * counts.share(ranks))
 
 
-def fsdp2(shape: Shape, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
+def fsdp2(counts: ParameterCounts, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
     """Shards, and what is gathered: what is in no layer, one layer, and the one fetched ahead.
 
     At the fullest moment the last layers' gradients are shards already, and one layer's are whole,
@@ -70,7 +70,7 @@ def fsdp2(shape: Shape, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
     gone, gloo has a copy of the buffer, so with gloo it stays at that.) With `reshard` False all is
     gathered when the forward pass ends, and two layers lie in the buffers they came in.
     """
-    p, n, layer, root = shape.total, ranks, shape.layer, shape.root
+    p, n, layer, root = counts.total, ranks, counts.layer, counts.root
     if not reshard:
         return Bytes(4 * p / n, 0, 8 * p / n, gathered=4 * p + 8 * layer)
     done = max(0, p - root - 2 * layer)
@@ -78,37 +78,37 @@ def fsdp2(shape: Shape, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
     return Bytes(4 * p / n, gradients, 8 * p / n, 4 * layer, 4 * (root + 2 * layer))
 
 
-def deepspeed1(shape: Shape, ranks: int, bucket: int) -> Bytes:
+def deepspeed1(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """All gradients whole until the last has come, and this rank's averaged ones besides."""
-    p, n = shape.total, ranks
-    return Bytes(4 * p, 4 * p + 4 * p / n, 12 * p / n, buffers=bucket + 4 * shape.largest)
+    p, n = counts.total, ranks
+    return Bytes(4 * p, 4 * p + 4 * p / n, 12 * p / n, buffers=bucket + 4 * counts.largest)
 
 
-def deepspeed2(shape: Shape, ranks: int, bucket: int) -> Bytes:
+def deepspeed2(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """This rank's averaged gradients; one bucket that fills, and the tensor that was too large."""
-    p, n = shape.total, ranks
-    return Bytes(4 * p, 4 * p / n + bucket, 12 * p / n, buffers=bucket + 4 * shape.largest)
+    p, n = counts.total, ranks
+    return Bytes(4 * p, 4 * p / n + bucket, 12 * p / n, buffers=bucket + 4 * counts.largest)
 
 
-def deepspeed2_bf16(shape: Shape, ranks: int, bucket: int) -> Bytes:
+def deepspeed2_bf16(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """As `deepspeed2`, with parameters, gradients and bucket at 2 bytes; the state stays."""
-    full = deepspeed2(shape, ranks, bucket)
+    full = deepspeed2(counts, ranks, bucket)
     halves = (full.parameters / 2, full.gradients / 2, full.state, full.buffers / 2)
     return Bytes(*halves)
 
 
-def deepspeed3(shape: Shape, ranks: int, bucket: int) -> Bytes:
+def deepspeed3(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """Shards; the largest tensor gathered, its gradient, and that again on its way.
 
     For `live` 0: nothing is fetched ahead, and nothing stays.
     """
-    p, n, largest = shape.total, ranks, 4 * shape.largest
+    p, n, largest = counts.total, ranks, 4 * counts.largest
     buffers = bucket + largest
     return Bytes(4 * p / n, 4 * p / n + largest, 12 * p / n, buffers, gathered=largest)
 
 
 PEAKS: dict[str, Callable[..., Bytes]] = {
-    "alone": lambda shape, ranks, bucket: Bytes(*(shape.total * w for w in (4, 4, 8))),
+    "alone": lambda counts, ranks, bucket: Bytes(*(counts.total * w for w in (4, 4, 8))),
     "ddp": ddp,
     "ddp, no view": lambda *given: ddp(*given, as_view=False),
     "zero1": zero1,
@@ -121,8 +121,8 @@ PEAKS: dict[str, Callable[..., Bytes]] = {
 }
 
 
-def peak(way: str, shape: Shape, ranks: int, bucket_mb: float = 25) -> Bytes:
+def peak(way: str, counts: ParameterCounts, ranks: int, bucket_mb: float = 25) -> Bytes:
     """The fullest moment of a rank under one of `PEAKS`, without activations. Raises ValueError."""
     if way not in PEAKS:
         raise ValueError(f"way {way!r} has no formula; use {', '.join(PEAKS)}")
-    return PEAKS[way](shape, ranks, min(bucket_mb * 2**20, 4 * shape.total))
+    return PEAKS[way](counts, ranks, min(bucket_mb * 2**20, 4 * counts.total))

@@ -1,16 +1,16 @@
-"""What a rank keeps, by formula: against what torch keeps, and against the other formula."""
+"""What the figure says that a rank keeps: against what torch keeps, and what strategies keep."""
 
 import dataclasses
 
 import pytest
 import torch
+from bookext.moving_data.memory import CHECKPOINTING, MODELS, activations, rank_memory
 from torch.nn import functional as F
 
-from rankbook import cost_model
-from rankbook.cost_model import CHECKPOINTING, MODELS, Transformer, rank_memory
+from rankbook.memory import ModelShape, Setup
 from rankbook.speed.strategies import memory
 
-SMALL = Transformer(layers=2, hidden=32, heads=4, vocabulary=100, sequence=16)
+SMALL = ModelShape(2, 32, 4, 128, vocabulary=100, sequence=16, dropout=True)
 B = 3  # sequences
 
 
@@ -55,24 +55,24 @@ def left_behind(dtype, fused=False) -> int:
 def by_formula(precision, checkpointing) -> float:
     """What one layer more adds."""
     models = (dataclasses.replace(SMALL, layers=layers) for layers in (2, 1))
-    given = {"sequences": B, "precision": precision, "checkpointing": checkpointing}
-    two, one = (cost_model.activations(model, **given) for model in models)
+    setup = Setup(sequences=B, precision=precision, checkpointing=checkpointing)
+    two, one = (activations(model, setup) for model in models)
     return two - one
 
 
 @pytest.mark.parametrize(
-    ("precision", "dtype"), [("bf16", torch.bfloat16), ("fp32", torch.float32)]
+    ("precision", "dtype"), [("bf16", torch.bfloat16), ("float32", torch.float32)]
 )
 def test_activations_of_a_layer_are_what_torch_keeps(precision, dtype):
     tokens = SMALL.sequence * B
     norms = 2 * 2 * tokens * dtype.itemsize  # the mean and the deviation of each row
     sums = 4 * tokens * SMALL.heads  # which the fused kernel keeps in 32 bits, to compute anew
-    assert left_behind(dtype) == by_formula(precision, "nothing") + norms
+    assert left_behind(dtype) == by_formula(precision, "none") + norms
     assert left_behind(dtype, fused=True) == by_formula(precision, "attention") + norms + sums
 
 
 def test_a_layer_that_is_computed_anew_keeps_its_input_only():
-    for precision, width in (("bf16", 2), ("fp32", 4)):
+    for precision, width in (("bf16", 2), ("float32", 4)):
         assert by_formula(precision, "layers") == SMALL.sequence * B * SMALL.hidden * width
 
 
@@ -81,13 +81,14 @@ def test_a_layer_that_is_computed_anew_keeps_its_input_only():
 )
 def test_in_32_bits_it_is_the_other_formula_and_what_is_whole_for_a_moment(strategy, zero):
     model, ranks = MODELS["1.3"], 8
-    found = rank_memory(model, zero, data=ranks, precision="fp32")
+    found = rank_memory(model, Setup(zero=zero, dp=ranks, precision="float32"))
     kept = memory.formula(strategy, model.parameters, ranks)
     ours = 12 if strategy == "deepspeed2" else 8  # DeepSpeed has a copy, even in 32 bits
-    assert found.optimizer * ours / 8 == kept.state
-    gathered = 4 * (model.root + 2 * model.layer) if zero == 3 else 0
-    assert found.parameters == kept.parameters + gathered
-    assert found.gradients == kept.gradients + (4 * model.layer if zero >= 2 else 0)
+    assert found["optimizer"] * ours / 8 == kept.state
+    root = model.embedding + model.head
+    gathered = 4 * (root + 2 * model.layer) if zero == 3 else 0
+    assert found["parameters"] == kept.parameters + gathered
+    assert found["gradients"] == kept.gradients + (4 * model.layer if zero >= 2 else 0)
 
 
 def test_shapes_have_the_parameters_that_they_are_called_by():
@@ -98,24 +99,23 @@ def test_shapes_have_the_parameters_that_they_are_called_by():
 
 def test_what_divides_what():
     model = MODELS["6.7"]
-    alone = rank_memory(model, sequences=4)
-    tensor = rank_memory(model, sequences=4, tensor=8)
-    for part, value in vars(alone).items():
-        assert getattr(tensor, part) == value / 8
-    stages = rank_memory(model, sequences=4, pipeline=4)
-    assert stages.optimizer == 12 * (model.root + 8 * model.layer)
+    setup = Setup(sequences=4, checkpointing="attention")
+    alone = rank_memory(model, setup)
+    tensor = rank_memory(model, dataclasses.replace(setup, tp=8))
+    assert tensor == {part: value / 8 for part, value in alone.items()}
+    stages = rank_memory(model, dataclasses.replace(setup, pp=4))
+    assert stages["optimizer"] == 12 * (model.embedding + model.head + 8 * model.layer)
     # a quarter of the layers, and four microbatches under way: only the logits are elsewhere
     logits = 4 * 4 * model.sequence * (model.vocabulary + model.hidden)
     masks = 3 * 4 * model.sequence * model.hidden
-    assert stages.activations == alone.activations - logits + masks
+    assert stages["activations"] == alone["activations"] - logits + masks
     for kind in CHECKPOINTING:
-        assert rank_memory(model, 3, data=1, checkpointing=kind) == rank_memory(
-            model, checkpointing=kind
-        )
+        whole = Setup(checkpointing=kind)
+        assert rank_memory(model, dataclasses.replace(whole, zero=3)) == rank_memory(model, whole)
 
 
 def test_what_does_not_exist_is_one_sentence():
     with pytest.raises(ValueError, match="ZeRO has the stages 0 to 3, not 4"):
-        rank_memory(SMALL, 4)
-    with pytest.raises(ValueError, match="checkpointing 'some': use one of nothing, attention"):
-        rank_memory(SMALL, checkpointing="some")
+        rank_memory(SMALL, Setup(zero=4))
+    with pytest.raises(ValueError, match="checkpointing 'selective': use one of none, attention"):
+        rank_memory(SMALL, Setup(checkpointing="selective"))
