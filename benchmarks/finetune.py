@@ -23,7 +23,7 @@ from benchmarks.record import check_repeats, summary, write
 from rankbook.data.sources import cache_folder
 from rankbook.models import Classifier
 from rankbook.speed import Batch, Order, PeakMemory, Reviews, compare, loader, size, tokenised
-from rankbook.speed.routes import extract, fit_linear, train_only
+from rankbook.speed.routes import extract, train_only
 
 SIZE = size(
     "cpu", vocab_size=8192, d_model=128, d_hidden=512, heads=4, max_length=128,
@@ -163,6 +163,34 @@ def by_features(model: Classifier, which: str, train: Reviews, test: Reviews, be
     answers[samples] = guesses == labels
     count = sum(p.numel() for p in linear.parameters())
     return {"right": answers, "seconds": seconds, "trained": count, "validation": []}
+
+
+def fit_linear(
+    features: torch.Tensor, labels: torch.Tensor, classes: int = 2, decay: float = 1e-2
+) -> torch.nn.Linear:
+    """Logistic regression on `features` (samples, width), by L-BFGS, until it stands still.
+
+    decay: of the weights, on standardised features; the scaling is folded into what is returned,
+    so it takes features as they are.
+    """
+    mean, deviation = features.mean(0), features.std(0) + 1e-6
+    x = (features - mean) / deviation
+    linear = torch.nn.Linear(x.shape[1], classes, device=x.device)
+    torch.nn.init.zeros_(linear.weight)
+    torch.nn.init.zeros_(linear.bias)
+    lbfgs = torch.optim.LBFGS(linear.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        lbfgs.zero_grad()
+        value = F.cross_entropy(linear(x), labels) + decay * linear.weight.square().sum()
+        value.backward()
+        return value
+
+    lbfgs.step(loss)  # type: ignore[arg-type]
+    with torch.no_grad():
+        linear.weight.div_(deviation)
+        linear.bias.sub_(linear.weight @ mean)
+    return linear
 
 
 def step(model: Classifier, adam: torch.optim.Optimizer, batch: Batch) -> None:

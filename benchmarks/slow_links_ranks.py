@@ -17,6 +17,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
+    PowerSGDState,
+    powerSGD_hook,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.comm.ring_model import ring_bytes
@@ -29,7 +33,6 @@ from rankbook.sync import (
     LocalSGD,
     Sign,
     TopK,
-    power_sgd,
 )
 from rankbook.training import batchify, learning_rate, training_batch, windows
 
@@ -178,7 +181,8 @@ def meet(model: nn.Module, way: dict, group: dist.ProcessGroup) -> tuple:
             return nullcontext()
 
         if way["kind"] == "power":
-            power_sgd(ddp, rank=2)
+            state = PowerSGDState(group, matrix_approximation_rank=2, start_powerSGD_iter=2)
+            ddp.register_comm_hook(state, powerSGD_hook)
             return ddp, _nothing, count, lambda began: on_cable() - began
         return ddp, _nothing, count, lambda began: done[0] * nbytes
     if way["kind"] == "gradients":

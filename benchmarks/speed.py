@@ -12,8 +12,8 @@ import os
 
 import torch
 
+from benchmarks.ladder.record import flat
 from benchmarks.record import check_repeats, write
-from rankbook.programs.speed.record import flat
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import ladder
 from rankbook.speed.sizes import size

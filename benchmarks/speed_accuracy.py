@@ -15,8 +15,8 @@ import json
 from collections.abc import Sequence
 
 from benchmarks import record
+from benchmarks.seeds import accuracies, compared
 from rankbook.speed.recipes import Recipe, ladder
-from rankbook.speed.seeds import accuracies, compared
 from rankbook.speed.sizes import size
 from rankbook.speed.tokenising import tokenised
 

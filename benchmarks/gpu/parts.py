@@ -35,7 +35,7 @@ def parts(rehearse: bool, results: str) -> list[Part]:
         Part("alive", "does each thing run at all", "benchmarks.gpu.alive", where, 4),
         Part("tokens", "the reviews for the ladder", "benchmarks.gpu.tokens",
              ("--size", name, "--out", tokens)),
-        Part("ladder", "the recipes, full size", "rankbook.programs.speed", (*ladder, *out)),
+        Part("ladder", "the recipes, full size", "benchmarks.ladder", (*ladder, *out)),
         Part("profile", "kernels and gaps of the best", "benchmarks.gpu.profile", here),
         Part("original", "a billion parameters", "benchmarks.gpu.original", here),
         Part("meshes", "train_lm on all GPUs", "benchmarks.gpu.meshes", here),

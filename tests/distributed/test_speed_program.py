@@ -20,7 +20,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 BARE = (
     "import sys; sys.modules |= dict.fromkeys(('transformers', 'datasets', 'tokenizers', 'pyarrow',"
     " 'matplotlib', 'lightning', 'deepspeed', 'IPython', 'ipykernel'));"
-    "from rankbook.programs.speed import run as speed; sys.exit(speed.status(speed.main()))"
+    "from benchmarks.ladder import run as speed; sys.exit(speed.status(speed.main()))"
 )
 
 
@@ -36,10 +36,10 @@ def folder(tmp_path_factory):
 
 def run(folder: Path, ranks: int, *options: str) -> subprocess.CompletedProcess:
     """The program to its end; with 0 ranks, in one process, with torch only."""
-    start = [*TORCHRUN, str(ranks), "-m", "rankbook.programs.speed"]
+    start = [*TORCHRUN, str(ranks), "-m", "benchmarks.ladder"]
     start = start if ranks else [sys.executable, "-c", BARE]
     left = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    left |= {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "RANKBOOK_DATA": ""}
+    left |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "OMP_NUM_THREADS": "1", "RANKBOOK_DATA": ""}
     return subprocess.run(
         [*start, "--tokens", "tokens.npz", "--batch", "4", "--repeats", "1", *options],
         env=left, cwd=folder, capture_output=True, text=True, timeout=900, check=False,

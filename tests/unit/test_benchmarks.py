@@ -73,7 +73,8 @@ GPU = {f"gpu.{path.stem}" for path in (FOLDER / "gpu").glob("*.py")}  # the list
 def programs() -> dict[str, str]:
     """Every program's name and text, without those that only the GPU's list of parts runs."""
     texts = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py"))}
-    return {name: text for name, text in texts.items() if '__name__ == "__main__"' in text}
+    folders = {path.parent.name: path.read_text("utf-8") for path in FOLDER.glob("*/__main__.py")}
+    return folders | {n: text for n, text in texts.items() if '__name__ == "__main__"' in text}
 
 
 def test_every_program_says_how_it_is_run():

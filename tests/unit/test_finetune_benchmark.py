@@ -69,3 +69,14 @@ def test_a_pretrained_body_gets_a_new_head(tiny):
     for name, value in read.items():
         pretrained = name.startswith("distilbert.")
         assert torch.equal(value, weights[name] if pretrained else scratch[name]), name
+
+
+def test_the_linear_classifier_takes_features_as_they_are():
+    random = torch.Generator().manual_seed(0)
+    labels = torch.randint(2, (200,), generator=random)
+    features = 100 + 5 * torch.randn(200, 4, generator=random)
+    features[:, 2] += 20.0 * labels
+    linear = finetune.fit_linear(features, labels)
+    assert (linear(features).argmax(1) == labels).float().mean() > 0.95
+    again = finetune.fit_linear(features, labels)
+    assert torch.equal(linear.weight, again.weight)  # no seed in it

@@ -1,6 +1,5 @@
 """Numbers that say where they come from: each with the formula it was computed by."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -28,7 +27,3 @@ class Terms(dict[str, Term]):
             for name, term in self.items()
             if term.value
         ]
-
-    def plus(self, others: Mapping[str, Term]) -> "Terms":
-        """These terms and others; of a name that both have, the other's."""
-        return Terms({**self, **others})

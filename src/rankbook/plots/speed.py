@@ -55,7 +55,7 @@ def ladder_table(results: Iterable[Mapping]) -> Table:
     """The recorded ladders, machine by machine, and a row for a kind that has none yet.
 
     results: `recorded("speed")`: files of ``benchmarks/speed.py`` or of
-    ``rankbook.programs.speed --out``. Columns in which nothing stands are left out.
+    ``benchmarks.ladder --out``. Columns in which nothing stands are left out.
     """
     results = [result for result in results if result.get("ladder")]
     lines = []

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from rankbook.speed.recipes import LADDER, SWITCHES, Recipe, changed, recipe
     from rankbook.speed.reviews import Reviews, synthetic
-    from rankbook.speed.routes import ROUTES, extract, fit_linear, route_flop, train_only
+    from rankbook.speed.routes import ROUTES, extract, route_flop, train_only
     from rankbook.speed.sabotage import (
         SABOTAGES,
         SUBTLE,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         scores_too_large,
         without_values,
     )
-    from rankbook.speed.seeds import accuracies, compared
     from rankbook.speed.sizes import SIZES, Size, size
     from rankbook.speed.skipping import reason_to_skip
     from rankbook.speed.stopwatch import Stopwatch

@@ -69,34 +69,6 @@ def _pooled(hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
     return (hidden * weights).sum(1) / weights.sum(1)
 
 
-def fit_linear(
-    features: Tensor, labels: Tensor, classes: int = 2, decay: float = 1e-2
-) -> nn.Linear:
-    """Logistic regression on `features` (samples, width), by L-BFGS, until it stands still.
-
-    decay: of the weights, on standardised features; the scaling is folded into what is returned,
-    so it takes features as they are.
-    """
-    mean, deviation = features.mean(0), features.std(0) + 1e-6
-    x = (features - mean) / deviation
-    linear = nn.Linear(x.shape[1], classes, device=x.device)
-    nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    lbfgs = torch.optim.LBFGS(linear.parameters(), max_iter=200, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        lbfgs.zero_grad()
-        value = F.cross_entropy(linear(x), labels) + decay * linear.weight.square().sum()
-        value.backward()
-        return value
-
-    lbfgs.step(loss)  # type: ignore[arg-type]
-    with torch.no_grad():
-        linear.weight.div_(deviation)
-        linear.bias.sub_(linear.weight @ mean)
-    return linear
-
-
 def route_flop(model: Classifier, route: str, batch: Batch) -> int:
     """FLOP of what `route` does with a padded `batch`: a forward pass, or forward and backward.
 

@@ -82,11 +82,6 @@ class Trace:
         """The share of the step in which no operation ran."""
         return sum(end - start for start, end in self.gaps) / self.seconds
 
-    @property
-    def busy_share(self) -> float:
-        """The share of the step in which one ran."""
-        return 1.0 - self.gap_share
-
 
 def trace(step: Callable[[], object], device: torch.device | str = "cpu") -> Trace:
     """Run `step` once to warm up, and once under torch's profiler.

@@ -22,6 +22,5 @@ if TYPE_CHECKING:
     from rankbook.sync.fragments import cut_evenly, is_due
     from rankbook.sync.gradients import CompressedGradients
     from rankbook.sync.outer import DiLoCo, LocalSGD, nesterov, plain
-    from rankbook.sync.power import power_sgd
 
 __getattr__, __dir__ = attach(__name__, __file__)

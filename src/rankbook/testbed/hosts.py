@@ -99,13 +99,6 @@ class Host:
         if delay:
             self._delay(delay)
 
-    def unlimit(self) -> None:
-        """Let everything leave as fast as it can again, as before `limit`."""
-        _need_tc()
-        self._stop_delaying()
-        with suppress(subprocess.CalledProcessError):  # there is no limit
-            _run(*self._traffic("del"))
-
     def _delay(self, seconds: float) -> None:
         """Lead what leaves through a device that gives it on `seconds` later."""
         words = DELAYING, self.interface, str(seconds)

@@ -17,7 +17,11 @@ LOOPS = {"retrofit"}  # files that page 47 shows, each of which runs; none takes
 CONTROLLERS = {"one_controller"}  # no program of ranks: it starts those of page A2, one by one
 NAMES = sorted({path.parent.name for path in FOLDER.glob("*/__init__.py")} - LOOPS - CONTROLLERS)
 every = pytest.mark.parametrize(
-    "program", [importlib.import_module(f"rankbook.programs.{name}.options") for name in NAMES]
+    "program",
+    [
+        *[importlib.import_module(f"rankbook.programs.{name}.options") for name in NAMES],
+        importlib.import_module("benchmarks.ladder.options"),
+    ],
 )
 
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from rankbook.models.classifier import Classifier
 from rankbook.speed.batches import make_batch
 from rankbook.speed.reviews import synthetic
-from rankbook.speed.routes import ROUTES, body, extract, fit_linear, train_only
+from rankbook.speed.routes import ROUTES, body, extract, train_only
 from rankbook.speed.sizes import size
 
 TINY = size("cpu", layers=2, d_model=16, d_hidden=32, vocab_size=100, max_length=30)
@@ -70,14 +70,3 @@ def test_features_know_no_padding_and_no_gradient(model, batch):
             assert torch.allclose(found[row], expected[0], atol=1e-5)
     with pytest.raises(ValueError, match="pooling 'last' is unknown; use first or mean"):
         extract(model, [batch], "last")
-
-
-def test_the_linear_classifier_takes_features_as_they_are():
-    random = torch.Generator().manual_seed(0)
-    labels = torch.randint(2, (200,), generator=random)
-    features = 100 + 5 * torch.randn(200, 4, generator=random)
-    features[:, 2] += 20.0 * labels
-    linear = fit_linear(features, labels)
-    assert (linear(features).argmax(1) == labels).float().mean() > 0.95
-    again = fit_linear(features, labels)
-    assert torch.equal(linear.weight, again.weight)  # no seed in it

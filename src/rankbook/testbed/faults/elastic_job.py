@@ -173,16 +173,6 @@ class ElasticJob:
             seconds,
         )
 
-    def wait_world(self, size: int, after: float = 0.0, seconds: float = PATIENCE) -> dict:
-        """Wait for a step in a world of `size` ranks, seen later than `after` (unix seconds)."""
-        return self.wait(
-            f"a step in a world of {size}",
-            lambda: next(
-                (e for e in self.steps() if e["world_size"] == size and e["seen"] > after), None
-            ),
-            seconds,
-        )
-
     def steps(self) -> list[dict]:
         """The events of steps, as far as read."""
         return [event for event in self.events if event["event"] == "step"]

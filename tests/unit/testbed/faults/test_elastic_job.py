@@ -34,7 +34,6 @@ def test_a_line_is_read_when_it_is_whole(job):
 def test_what_was_written_last_is_not_missed(job):
     job.record.write_text('{"event": "step", "step": 3, "time": 1, "world_size": 2}\n')
     assert job.wait_step(2)["step"] == 3
-    assert job.wait_world(2)["step"] == 3
 
 
 def test_waiting_for_a_job_that_has_ended_is_stuck(job):
@@ -43,8 +42,6 @@ def test_waiting_for_a_job_that_has_ended_is_stuck(job):
         Stuck, match=r"for step 4 and no agent runs any more; the last event: .*end"
     ):
         job.wait_step(4)
-    with pytest.raises(Stuck, match="in a world of 3 and no agent runs"):
-        job.wait_world(3)
     assert job.finish() == {} and job.running == [] and job.alive() == {}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.ladder.options import Options
 from rankbook.core.results import Result, machine
-from rankbook.programs.speed.options import Options
 
 WHAT = (
     "Training steps of a film review classifier (size {size}, {samples} reviews a pass): "
@@ -24,7 +24,7 @@ def record(what: str, device: torch.device, rows: list[dict], **more) -> Result:
     return Result(
         what,
         rows,
-        command=shlex.join(["python", "-m", "rankbook.programs.speed", *arguments]),
+        command=shlex.join(["python", "-m", "benchmarks.ladder", *arguments]),
         libraries={"torch": torch.__version__},
         where=machine(device),
         more={"kind": "GPU" if device.type == "cuda" else "CPU", **more},
@@ -87,7 +87,7 @@ def flat(row: Mapping) -> dict:
 
 
 def flat_ranks(row: Mapping) -> dict:
-    """A row of `on_ranks` in `rankbook.programs.speed.ranks`, likewise."""
+    """A row of `on_ranks` in `benchmarks.ladder.ranks`, likewise."""
     line = {"strategy": row["strategy"], "ranks": row["ranks"], "row": row["name"]}
     line |= {"unit": "s", "repeats": row["repeats"]} | _rounded(row["seconds"])
     line |= {"samples/s": round(row["samples_per_s"], 2)}

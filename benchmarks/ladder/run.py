@@ -1,7 +1,7 @@
 """Training recipes of a film review classifier, timed one factor at a time.
 
-python -m rankbook.programs.speed --ladder cpu
-torchrun --standalone --nproc-per-node 2 -m rankbook.programs.speed --recipe sdpa --strategy fsdp2
+python -m benchmarks.ladder --ladder cpu
+torchrun --standalone --nproc-per-node 2 -m benchmarks.ladder --recipe sdpa --strategy fsdp2
 """
 
 import os
@@ -10,16 +10,16 @@ import sys
 import torch
 import torch.distributed as dist
 
+from benchmarks.ladder import record as results
+from benchmarks.ladder.options import Options, read
+from benchmarks.ladder.ranks import on_ranks
+from benchmarks.seeds import accuracies
 from rankbook.core.agreement import agree
 from rankbook.core.placement import init, place
 from rankbook.programs.ending import telling
-from rankbook.programs.speed import record as results
-from rankbook.programs.speed.options import Options, read
-from rankbook.programs.speed.ranks import on_ranks
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import changed, ladder
 from rankbook.speed.reviews import Reviews
-from rankbook.speed.seeds import accuracies
 from rankbook.speed.sizes import Size
 from rankbook.speed.strategies import STRATEGIES
 from rankbook.speed.token_file import load_tokens, save_tokens

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 
+from benchmarks.ladder.options import Options
 from rankbook.core.timing import now, spread
-from rankbook.programs.speed.options import Options
 from rankbook.speed.batches import Batch
 from rankbook.speed.init_model import init_model
 from rankbook.speed.loop import loader_of

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from benchmarks.seeds import accuracies, compared, packed, unpacked
 from rankbook.speed.epochs import answers, train
 from rankbook.speed.loop import Training
 from rankbook.speed.recipes import recipe
 from rankbook.speed.reviews import synthetic
-from rankbook.speed.seeds import accuracies, compared, packed, unpacked
 from rankbook.speed.sizes import size
 
 TINY = size(
@@ -67,7 +67,7 @@ def test_a_run_goes_on_where_it_stopped(rows, splits, monkeypatch):
         trained.append((recipe.name, seed))
         return train(recipe, *rest, seed=seed, **more)
 
-    monkeypatch.setattr("rankbook.speed.seeds.train", noted)
+    monkeypatch.setattr("benchmarks.seeds.train", noted)
     half = [dict(rows[0]), dict(rows[1]) | {"seeds": rows[1]["seeds"][:1]}]
     kept = []
     again = accuracies([PLAIN, SDPA], TINY, splits, seeds=2, done=half,
@@ -82,6 +82,6 @@ def test_one_that_fails_is_a_row(splits, monkeypatch):
             raise ValueError("no kernel\nand so on")
         return train(recipe, *rest, **more)
 
-    monkeypatch.setattr("rankbook.speed.seeds.train", broken)
+    monkeypatch.setattr("benchmarks.seeds.train", broken)
     plain, failed = accuracies([PLAIN, SDPA], TINY, splits, seeds=1)
     assert failed["error"] == "sdpa: ValueError: no kernel" and len(plain["seeds"]) == 1

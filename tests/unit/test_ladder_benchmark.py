@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
+from benchmarks.ladder import options as speed_options
+from benchmarks.ladder import record as speed_record
+from benchmarks.ladder import run as speed
 from rankbook.programs import ending
-from rankbook.programs.speed import options as speed_options
-from rankbook.programs.speed import record as speed_record
-from rankbook.programs.speed import run as speed
 from rankbook.speed.loop import Training
 from rankbook.speed.recipes import ladder
 from rankbook.speed.reviews import synthetic
@@ -187,10 +187,10 @@ def test_a_failed_row_is_tried_again(tiny, tmp_path):
 
 def test_commands_are_kept_without_folders(monkeypatch):
     monkeypatch.setattr(
-        "sys.argv", ["speed.py", "--recipe", "4x batch", "--out", "/some/where/a.json"]
+        "sys.argv", ["ladder", "--recipe", "4x batch", "--out", "/some/where/a.json"]
     )
     result = speed_record.record("what", torch.device("cpu"), []).as_dict()
-    assert result["command"].endswith("speed --recipe '4x batch' --out a.json")
+    assert result["command"].endswith("benchmarks.ladder --recipe '4x batch' --out a.json")
     assert "/" not in result["where"]
 
 

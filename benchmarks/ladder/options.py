@@ -13,7 +13,7 @@ from rankbook.speed.strategies import STRATEGIES
 from rankbook.speed.strategies.registry import entry
 
 STEPS = {"cpu": 8, "full": 256}  # of the plain batch: what a row of the ladder is timed on
-START = "torchrun --standalone --nproc-per-node 2 -m rankbook.programs.speed"
+START = "torchrun --standalone --nproc-per-node 2 -m benchmarks.ladder"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Options:
 def parser() -> Parser:
     """What the command line may say."""
     p = Parser(
-        prog="[torchrun ...] python -m rankbook.programs.speed",
+        prog="[torchrun ...] python -m benchmarks.ladder",
         description="Time training recipes of a film review classifier, one factor at a time: in "
         "one process, or one recipe on every rank of torchrun.",
     )
