@@ -156,8 +156,8 @@ class Trial(Generic[P]):
         for name, parameter in self.named.items():
             to_local(parameter).copy_(to_local(_laid_out(right[name].detach(), parameter)))
 
-    def close(self) -> None:
-        """End the groups; ranks that wait in one of them are told so.
+    def close(self, failed: bool) -> None:
+        """End the groups; if the trial `failed` here, ranks that wait in one of them are told so.
 
         A connection is closed with the last reference to its group, so all of them have to go.
         """
@@ -168,7 +168,8 @@ class Trial(Generic[P]):
         kept = {name: getattr(self, name) for name in ("errors", "norms", "missing")}
         self.__dict__.clear()
         self.__dict__.update(kept, groups=[])
-        gc.collect()
+        if failed:
+            gc.collect()
 
 
 def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:

@@ -66,7 +66,7 @@ def run_trial(setup: Setup, steps: int, timeout: float, **tried: str | int) -> O
     """
     trial = Trial(setup, timeout)
     step, message = _run(trial, steps)
-    trial.close()
+    trial.close(failed=bool(message))
     if message:
         verdict = CANNOT if message.startswith(NOT_HERE) else RAISES
     else:
@@ -95,7 +95,7 @@ def _run(trial: Trial, steps: int) -> tuple[int, str]:
             message = _first_line(raised)
             raised.__traceback__ = None  # it holds on to the groups
         if message:
-            trial.close()  # ranks that wait in one of its groups are told so
+            trial.close(failed=True)  # ranks that wait in one of its groups are told so
         # the world's group is used by all of them, or by none
         if message := _agree(message):
             return step, message
