@@ -22,6 +22,7 @@ from rankbook.models import TransformerConfig, TransformerLM, initialise, token_
 from rankbook.parallel import fit_alpha_beta, time_by_turns
 from rankbook.plan.in_small import random_text, step_in_small
 from rankbook.plan.pretended import pretend_card
+from rankbook.speed.strategies.turns import turns_of_ranks
 
 CPU = torch.device("cpu")
 TURNS = 7  # of every message
@@ -52,16 +53,8 @@ def timed(job: dict) -> dict[str, list[float]]:
         name: step_in_small(config, Setup(**setup), job["rows"], job["flops"])
         for name, setup in job["plans"].items()
     }
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(-1, job["repeats"]):  # in their first step, stages tell each other shapes
-        for name, step in steps.items():
-            dist.barrier()
-            start = time.perf_counter()
-            step()
-            dist.barrier()  # until the slowest is done
-            if turn >= 0:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
+    # in their first step, stages tell each other shapes
+    return turns_of_ranks(steps, job["repeats"], warm_up=1)
 
 
 def card(job: dict) -> float:

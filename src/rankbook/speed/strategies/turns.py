@@ -1,15 +1,18 @@
 """Ways of taking a step, timed on all ranks in turns."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 
+Key = TypeVar("Key", bound=Hashable)
+
 
 def turns_of_ranks(
-    ways: Mapping[str, Callable[[], object]], turns: int = 8, warm_up: int = 2
-) -> dict[str, list[float]]:
+    ways: Mapping[Key, Callable[[], object]], turns: int = 8, warm_up: int = 2
+) -> dict[Key, list[float]]:
     """Seconds that each way takes until the slowest rank is done: `turns` numbers a way.
 
     All ranks call, with the same ways. Every turn goes through all of them, every other one
@@ -19,7 +22,7 @@ def turns_of_ranks(
     if turns < 1:
         raise ValueError(f"turns is {turns}; it must be 1 or more")
     names = list(ways)
-    seconds = {name: [] for name in names}
+    seconds: dict[Key, list[float]] = {name: [] for name in names}
     for turn in range(-warm_up, turns):
         for name in names[::-1] if turn % 2 else names:
             dist.barrier()
