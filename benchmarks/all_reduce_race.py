@@ -9,16 +9,15 @@ the CPU and gloo otherwise. Nothing else should run on the machine meanwhile; 8 
 """
 
 import argparse
-import os
 import statistics
-import tempfile
 
 import torch
 import torch.distributed as dist
 
-from benchmarks.all_reduce import on_ranks
+from benchmarks.all_reduce import AUTO
+from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import summary, write
-from rankbook.parallel import fit_alpha_beta, place, predict, time_messages, time_ping_pong
+from rankbook.parallel import fit_alpha_beta, predict, time_messages, time_ping_pong
 from rankbook.parallel.all_reduce_cost import WAYS
 from rankbook.parallel.by_rank_0 import all_reduce_by_rank_0
 from rankbook.parallel.halving_doubling import halving_doubling_all_reduce
@@ -43,27 +42,24 @@ def main() -> None:
     if min(options.ranks) < 2 or options.repeats < 6:
         parser.error("--ranks: an all_reduce needs at least 2; --repeats: 6 or more")
     repeats = repeats_of(options.repeats)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
-    with tempfile.TemporaryDirectory() as folder:
-        pings = [on_ranks(2, folder, ping_pong, repeats)]
-        races = {n: on_ranks(n, folder, race, repeats) for n in options.ranks}
-        pings.append(on_ranks(2, folder, ping_pong, repeats))
+    more = about(max(options.ranks), "auto")
+    del more["ranks"]  # each row has its own
+    pings = [on_ranks(2, ping_pong, repeats, **AUTO)]
+    races = {n: on_ranks(n, race, repeats, **AUTO) for n in options.ranks}
+    pings.append(on_ranks(2, ping_pong, repeats, **AUTO))
     fits = [fit(ping) for ping in pings]
     alpha, beta = fit([torch.cat(both) for both in zip(*pings, strict=True)])
     rows = [row for n, times in races.items() for row in rows_of(n, times, alpha, beta)]
-    placement = place(0, max(options.ranks))
-    kind = {"cpu": "CPU", "cuda": "GPU"}[placement.device.type]
-    about = {"kind": kind, "backend": placement.backend, "load": load}
-    about["link"] = {"alpha_seconds": alpha, "beta_seconds_per_byte": beta}
-    about["link_before_and_after"] = [
+    more["link"] = {"alpha_seconds": alpha, "beta_seconds_per_byte": beta}
+    more["link_before_and_after"] = [
         {"alpha_seconds": a, "beta_seconds_per_byte": b} for a, b in fits
     ]
-    about["ping_pong"] = [
+    more["ping_pong"] = [
         {"bytes": size} | summary(torch.cat(both).tolist(), unit=1e6)
         for size, *both in zip(SIZES, *pings, strict=True)
     ]
-    about["side_by_side"] = "way"
-    write(f"all_reduce_race-{kind.lower()}", WHAT, rows, libraries=("torch",), **about)
+    more["side_by_side"] = "way"
+    write(f"all_reduce_race-{more['kind'].lower()}", WHAT, rows, libraries=("torch",), **more)
     for row in rows:
         print("{ranks} {bytes:>10,} B {way:<21}{median:>9.0f} µs {error:>+6.0f} %".format(**row))
     for a, b in [*fits, (alpha, beta)]:
@@ -76,14 +72,14 @@ def repeats_of(most: int) -> dict[int, int]:
     return {size: most // share.get(size, 1) for size in SIZES}
 
 
-def ping_pong(repeats: dict[int, int], device: torch.device) -> list[torch.Tensor]:
+def ping_pong(here: Here, repeats: dict[int, int]) -> list[torch.Tensor]:
     """One rank of two: `time_ping_pong`."""
-    return time_ping_pong(repeats, device)
+    return time_ping_pong(repeats, here.device)
 
 
-def race(repeats: dict[int, int], device: torch.device) -> dict[str, list[torch.Tensor]]:
+def race(here: Here, repeats: dict[int, int]) -> dict[str, list[torch.Tensor]]:
     """One rank of several: all four ways, by turns."""
-    return time_messages(dict(zip(WAYS, FUNCTIONS, strict=True)), repeats, device)
+    return time_messages(dict(zip(WAYS, FUNCTIONS, strict=True)), repeats, here.device)
 
 
 def fit(ping: list[torch.Tensor]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.harness import about, show
 from benchmarks.join import middle
 from benchmarks.record import check_repeats, summary, write
 from rankbook.autopsy import record
@@ -149,12 +150,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=40, help="blocks of each way (40)")
     options = parser.parse_args(arguments)
     check_repeats(parser, options.repeats)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    more = about(RANKS)
     rows = table(measure(options.repeats))
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
-    about = {"kind": "CPU", "ranks": RANKS, "backend": "gloo", "load": load}
-    print(write(f"autopsy_cost-cpu-{RANKS}", WHAT, rows, libraries=("torch",), **about))
+    show(*rows)
+    print(write(f"autopsy_cost-cpu-{RANKS}", WHAT, rows, libraries=("torch",), **more))
 
 
 if __name__ == "__main__":

@@ -8,18 +8,13 @@ the first one aside: DDP makes its buckets anew after it.
 """
 
 import argparse
-import os
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
-import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import check_repeats, write
 from rankbook.core.others import others
 from rankbook.models.classifier import Classifier
@@ -50,16 +45,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=40, help="traced passes of each case (40)")
     repeats = parser.parse_args(arguments).repeats
     check_repeats(parser, repeats)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
-    with tempfile.TemporaryDirectory() as folder, others() as other:
-        mp.start_processes(on_rank, (folder, repeats), nprocs=RANKS, start_method="spawn")
-        traces = {n: BackwardTrace.of(found) for n, found in torch.load(f"{folder}/found").items()}
+    more = about(RANKS)
+    with others() as other:
+        found = on_ranks(RANKS, fastest, repeats)
+    traces = {name: BackwardTrace.of(each) for name, each in found.items()}
     rows = [row(name, trace) for name, trace in traces.items()]
-    about = {"kind": "CPU", "ranks": RANKS, "backend": "gloo", "load": load}
-    about |= {"others": round(other.share, 2)}
-    about |= {"traces": {name: trace.as_dict() for name, trace in traces.items()}}
+    more |= {"others": round(other.share, 2)}
+    more |= {"traces": {name: trace.as_dict() for name, trace in traces.items()}}
     what = WHAT.format(ranks=RANKS, rows=ROWS, repeats=repeats)
-    path = write(f"backward_traces-cpu-{RANKS}", what, rows, libraries=("torch",), **about)
+    path = write(f"backward_traces-cpu-{RANKS}", what, rows, libraries=("torch",), **more)
     print(*rows, other, path, sep="\n")
 
 
@@ -75,22 +69,14 @@ def row(case: str, trace: BackwardTrace) -> dict:
     }
 
 
-def on_rank(rank: int, folder: str, repeats: int) -> None:
-    """One rank: trace all cases; rank 0 writes what it saw."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
-    dist.init_process_group("gloo", **where)
+def fastest(_here: Here, repeats: int) -> dict[str, dict]:
+    """The fastest pass of each case, as this rank saw it."""
     passes = {name: traced(*case) for name, case in CASES.items()}
     found = {name: [] for name in CASES}
     for _ in range(1 + repeats):
         for name, traces in found.items():
             traces.append(passes[name]())
-    if rank == 0:
-        best = {name: min(traces[1:], key=end).as_dict() for name, traces in found.items()}
-        torch.save(best, Path(folder, "found"))
-    dist.barrier()
-    dist.destroy_process_group()
+    return {name: min(traces[1:], key=end).as_dict() for name, traces in found.items()}
 
 
 def traced(changes: dict, limit: int | None) -> Callable[[], BackwardTrace]:

@@ -7,18 +7,13 @@ book/results/elastic_step-cpu-2.json. Nothing else should run on the machine mea
 """
 
 import argparse
-import os
-import sys
-import tempfile
-import time
 from collections.abc import Callable
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.harness import Here, about, in_turns, on_ranks, show, slowest
 from benchmarks.record import check_repeats, summary, write
 from rankbook.elastic import elastic_step
 
@@ -35,17 +30,11 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
-    rows = []
+    more, rows = about(RANKS) | {"unit": "ms"}, []
     for width in options.widths:
-        with tempfile.TemporaryDirectory() as folder:
-            spec = (folder, width, options.repeats)
-            mp.start_processes(on_rank, spec, nprocs=RANKS, start_method="spawn")
-            rows += table(width, torch.load(f"{folder}/seconds", weights_only=True))
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
-    about = {"kind": "CPU", "ranks": RANKS, "backend": "gloo", "unit": "ms", "load": load}
-    print(write("elastic_step-cpu-2", WHAT, rows, libraries=("torch",), **about))
+        rows += table(width, on_ranks(RANKS, measure, width, options.repeats))
+    show(*rows)
+    print(write("elastic_step-cpu-2", WHAT, rows, libraries=("torch",), **more))
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -73,28 +62,11 @@ def losses(model: nn.Module, rows: Tensor) -> Tensor:
     return model(rows).square().mean(1)
 
 
-def on_rank(rank: int, folder: str, width: int, repeats: int) -> None:
-    """One rank: the ways in turn; rank 0 writes the seconds a step of the slowest."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
-    dist.init_process_group("gloo", **where)
+def measure(_here: Here, width: int, repeats: int) -> dict[str, list[float]]:
+    """Seconds a step of the slowest rank, by way."""
     blocks = {way: block_of(way, width) for way in WAYS}
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-    for turn in range(-WARM_UP, repeats):
-        first = turn % len(WAYS)
-        for way in (*WAYS[first:], *WAYS[:first]):
-            dist.barrier()
-            start = time.perf_counter()
-            blocks[way]()
-            took = torch.tensor([(time.perf_counter() - start) / STEPS], dtype=torch.float64)
-            dist.all_reduce(took, op=dist.ReduceOp.MAX)
-            if turn >= 0:
-                seconds[way].append(took.item())
-    if rank == 0:
-        torch.save(seconds, f"{folder}/seconds")
-    blocks.clear()  # a DDP has to go before its group
-    dist.destroy_process_group()
+    ways = {way: lambda block=block: slowest(block) / STEPS for way, block in blocks.items()}
+    return in_turns(ways, repeats, WARM_UP)
 
 
 def block_of(way: str, width: int) -> Callable[[], None]:

@@ -10,7 +10,6 @@ Nothing else should run on the machine meanwhile.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.elastic_jobs import FAULTS, PACE, SILENT, Recovery, TorchrunJob
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.record import check_repeats, load_average, summary, write
 
 DEFAULTS, SHORT = "defaults", "short"
 SHORT_CONF = {"last_call_timeout": 1, "keep_alive_interval": 1, "keep_alive_max_attempt": 5}
@@ -78,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
     rows = [row for row in ROWS if not options.only or row.settings in options.only]
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    load = load_average()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         found = measure(rows, options.repeats, Path(folder), options.stagger, options.workers)

@@ -19,10 +19,21 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.finetune_pretraining import cut, fewer_words, new, pieces, pretrain
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.harness import kept
+from benchmarks.record import check_repeats, load_average, summary, write
 from rankbook.data.sources import cache_folder
 from rankbook.models import Classifier
-from rankbook.speed import Batch, Order, PeakMemory, Reviews, compare, loader, size, tokenised
+from rankbook.speed import (
+    Batch,
+    Order,
+    PeakMemory,
+    Reviews,
+    compare,
+    in_turns,
+    loader,
+    size,
+    tokenised,
+)
 from rankbook.speed.routes import extract, train_only
 
 SIZE = size(
@@ -51,7 +62,6 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Train what is not kept yet; then measure, print one line a row, and write the result."""
     options = parse(arguments)
-    options.keep.mkdir(parents=True, exist_ok=True)
     splits = data()
     weights, read = kept(options.keep / "pretrained.pt", lambda: pretrained(splits, options.steps))
     results: dict[str, list[dict]] = {way: [] for way in WAYS}
@@ -80,13 +90,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     if options.steps < 20:
         parser.error(f"--steps {options.steps} reads nothing; use 20 or more")
     return options
-
-
-def kept(path: Path, make):
-    """What lies at `path`; made and put there if nothing does."""
-    if not path.is_file():
-        torch.save(make(), path)
-    return torch.load(path)
 
 
 def data() -> dict[str, Reviews]:
@@ -212,7 +215,7 @@ def right(model: Classifier, reviews: Reviews) -> torch.Tensor:
 
 def record(results: dict, weights: dict, read: dict, splits: dict, repeats: int) -> Path:
     """Measure the times, print one line a row, and write the result."""
-    load = round(os.getloadavg()[0], 1)
+    load = load_average()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     times, grown = timed(weights, labelled(splits, 0), repeats)
@@ -243,14 +246,7 @@ def timed(weights: dict, train: Reviews, repeats: int) -> tuple[dict, dict]:
         with PeakMemory("cpu") as memory:
             do()
         grown[way] = memory.grown
-    times: dict[str, list[float]] = {way: [] for way in WAYS}
-    names = list(WAYS)
-    for turn in range(repeats):
-        for way in names[turn % len(names) :] + names[: turn % len(names)]:
-            begin = time.perf_counter()
-            work[way]()
-            times[way].append(time.perf_counter() - begin)
-    return times, grown
+    return in_turns(work, repeats), grown
 
 
 def of_a_batch(way: str, weights: dict, batch: Batch):

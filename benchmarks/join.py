@@ -9,21 +9,18 @@ of that DDP would pay for Join. Nothing else should run on the machine meanwhile
 """
 
 import argparse
-import os
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.harness import Here, about, in_turns, most, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
 from rankbook.training import equal_steps
 
@@ -42,16 +39,10 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
-    with tempfile.TemporaryDirectory() as folder:
-        spec = (folder, options.ranks, options.repeats)
-        mp.start_processes(on_rank, spec, nprocs=options.ranks, start_method="spawn")
-        seconds = torch.load(f"{folder}/seconds", weights_only=True)
-    rows = table(seconds)
-    about = {"kind": "CPU", "ranks": options.ranks, "backend": "gloo", "load": load}
-    path = write(f"join-cpu-{options.ranks}", WHAT, rows, libraries=("torch",), **about)
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    more = about(options.ranks)
+    rows = table(on_ranks(options.ranks, measure, options.repeats))
+    path = write(f"join-cpu-{options.ranks}", WHAT, rows, libraries=("torch",), **more)
+    show(*rows)
     print(path)
 
 
@@ -103,25 +94,15 @@ def parameters(model: str) -> int:
     return sum(p.numel() for p in net(model).parameters())
 
 
-def on_rank(rank: int, folder: str, ranks: int, repeats: int) -> None:
-    """One rank: time everything in turn; rank 0 writes the seconds a step of the slowest."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
-    dist.init_process_group("gloo", **where)
+def measure(_here: Here, repeats: int) -> dict[tuple[str, str], list[float]]:
+    """Seconds a step of the slowest rank, and of leaving the loop, by model and way."""
     blocks = {(model, way): block_of(model, way) for model in MODELS for way in WAYS}
     seconds = {}
-    for repeat in range(-WARM_UP, repeats):
-        first = repeat % len(WAYS)
-        for model in MODELS:
-            for way in (*WAYS[first:], *WAYS[:first]):
-                for name, took in blocks[model, way]().items():
-                    if repeat >= 0:
-                        seconds.setdefault((model, name), []).append(took)
-    if rank == 0:
-        torch.save(seconds, f"{folder}/seconds")
-    blocks.clear()  # a DDP has to go before its group, or the two may wait for each other
-    dist.destroy_process_group()
+    for (model, _), of_blocks in in_turns(blocks, repeats, WARM_UP).items():
+        for times in of_blocks:
+            for name, took in times.items():
+                seconds.setdefault((model, name), []).append(took)
+    return seconds
 
 
 def block_of(model: str, way: str) -> Callable[[], dict[str, float]]:
@@ -148,9 +129,7 @@ def block_of(model: str, way: str) -> Callable[[], dict[str, float]]:
         times = {way: (done - start) / STEPS}
         if way != WAYS[0]:
             times[LEAVE + way] = time.perf_counter() - done
-        slowest = torch.tensor(list(times.values()), dtype=torch.float64)
-        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-        return dict(zip(times, slowest.tolist(), strict=True))
+        return most(times)
 
     return block
 

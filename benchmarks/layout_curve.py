@@ -10,21 +10,17 @@ these meshes in it. Takes the data from $RANKBOOK_DATA. No times are measured.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import torch
-
-from benchmarks.record import RESULTS
-from rankbook.core.results import Result, machine
+from benchmarks.record import recorded, write
 from rankbook.mesh import Layout
 
 MESHES = {"dp=1": "none", "pp=2,dp=2,tp=2": "fsdp"}  # and who shares a copy
 STEPS = 30
-FILE = RESULTS / "layout_curve-cpu-8.json"
+NAME = "layout_curve-cpu-8"
 WHAT = (
     "The first optimizer steps of a small language model on WikiText-2, with one rank and with "
     "eight in three dimensions: loss and norm of the gradient at every step"
@@ -37,19 +33,12 @@ def main(arguments: list[str] | None = None) -> Path:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.layout_curve", description=__doc__)
     parser.add_argument("--mesh", nargs="+", default=list(MESHES), choices=list(MESHES))
     asked = parser.parse_args(arguments).mesh
-    kept = json.loads(FILE.read_text("utf-8"))["rows"] if FILE.exists() else []
+    kept = recorded(NAME).get("rows", [])
     rows = [row for row in kept if row["mesh"] not in asked] + [trained(mesh) for mesh in asked]
     rows.sort(key=lambda row: list(MESHES).index(row["mesh"]))
-    result = Result(
-        WHAT,
-        rows,
-        command="python -m benchmarks.layout_curve",
-        libraries={"torch": torch.__version__},
-        where=machine(torch.device("cpu")),
-        python=platform.python_version(),
-        more={"kind": "CPU", "preset": "tiny", "steps": STEPS},
-    )
-    return result.write(FILE)
+    more = {"kind": "CPU", "preset": "tiny", "steps": STEPS}
+    command = "python -m benchmarks.layout_curve"  # of all
+    return write(NAME, WHAT, rows, libraries=("torch",), command=command, **more)
 
 
 def trained(mesh: str) -> dict:

@@ -10,7 +10,6 @@ times are measured: the machine may be busy.
 import argparse
 import json
 import os
-import platform
 import tempfile
 from pathlib import Path
 
@@ -18,13 +17,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from benchmarks.record import RESULTS
-from rankbook.core.results import Result, machine
+from benchmarks.record import recorded, write
 from rankbook.mesh import LAYOUT_WAYS, try_layout
 
 LAYOUTS = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
 RANKS = 8
-FILE = RESULTS / "layout_matrix-cpu-8.json"
+NAME = "layout_matrix-cpu-8"
 WHAT = (
     "Clipped gradients and their norm on eight ranks, by layout and by the way in which it is put "
     "together, beside one process's: the relative error in each of two training steps. Both steps "
@@ -37,23 +35,12 @@ def main(arguments: list[str] | None = None) -> Path:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.layout_matrix", description=__doc__)
     parser.add_argument("--layout", nargs="+", default=LAYOUTS, choices=LAYOUTS)
     asked = parser.parse_args(arguments).layout
-    rows = [row for row in _recorded() if row["layout"] not in asked] + _tried(list(asked))
+    kept = recorded(NAME).get("rows", [])
+    rows = [row for row in kept if row["layout"] not in asked] + _tried(list(asked))
     order = [(layout, way) for way in LAYOUT_WAYS for layout in LAYOUTS]
     rows.sort(key=lambda row: order.index((row["layout"], row["way"])))
-    result = Result(
-        WHAT,
-        rows,
-        command="python -m benchmarks.layout_matrix",
-        libraries={"torch": torch.__version__},
-        where=machine(torch.device("cpu")),
-        python=platform.python_version(),
-        more={"kind": "CPU"},
-    )
-    return result.write(FILE)
-
-
-def _recorded() -> list[dict]:
-    return json.loads(FILE.read_text("utf-8"))["rows"] if FILE.exists() else []
+    command = "python -m benchmarks.layout_matrix"  # of all
+    return write(NAME, WHAT, rows, libraries=("torch",), command=command, kind="CPU")
 
 
 def _tried(layouts: list[str]) -> list[dict]:

@@ -11,15 +11,13 @@ Nothing else should run on the machine meanwhile.
 import argparse
 import os
 import statistics
-import sys
-import tempfile
 import time
-from pathlib import Path
+from functools import partial
 
 import torch
-import torch.multiprocessing as mp
 
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.harness import Here, in_turns, on_ranks, show
+from benchmarks.record import check_repeats, load_average, summary, write
 
 SIZES = {"vocab_size": 1024, "d_model": 128, "d_hidden": 512, "heads": 8, "layers": 8}
 ROWS, WINDOW, FEW = 16, 32, 2
@@ -38,7 +36,7 @@ LAYOUTS = {
     ],
 }
 WARM_UP = 2
-PRELOAD = ["torch.distributed.pipelining", "torch.distributed.tensor", "torch.distributed.fsdp"]
+PRELOAD = ("torch.distributed.pipelining", "torch.distributed.tensor", "torch.distributed.fsdp")
 MESSAGES = [1 << power for power in range(6, 22, 3)]  # bytes
 WHAT = (
     f"Training steps of {ROWS} rows of {WINDOW} tokens, a Transformer of 8 layers of width 128, on "
@@ -58,10 +56,9 @@ def main(arguments: list[str] | None = None) -> None:
     check_repeats(parser, options.repeats)
     if not 1 <= options.rounds <= options.repeats:
         parser.error(f"--rounds {options.rounds} must be 1 to --repeats, {options.repeats}")
-    load = round(os.getloadavg()[0], 1)
+    load = load_average()
     rows, costs = measured(options.repeats, options.rounds)
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    show(*rows)
     off = statistics.median(abs(row["error"]) for row in rows if "error" in row)
     print(f"the prediction is off by {off:.0%} (median)")
     more = {"kind": "CPU", "load": load, "costs": costs, "median_error": round(off, 3)}
@@ -74,11 +71,7 @@ def measured(repeats: int, rounds: int) -> tuple[list[dict], dict]:
     for turn in range(rounds):
         steps = len(range(turn, repeats, rounds))
         for ranks in LAYOUTS:
-            with tempfile.TemporaryDirectory() as folder:
-                mp.set_forkserver_preload(PRELOAD)  # imported once, not once per rank
-                work = (folder, ranks, steps)
-                mp.start_processes(on_rank, work, ranks, start_method="forkserver")
-                notes[ranks].append(torch.load(f"{folder}/notes", weights_only=True))
+            notes[ranks].append(on_ranks(ranks, note_of, steps, preload=PRELOAD))
     costs = {ranks: costs_of(ranks, notes) for ranks in LAYOUTS if ranks > 1}
     rows = []
     for ranks, layouts in LAYOUTS.items():
@@ -144,31 +137,17 @@ def foretold(mesh, rank: int):
     return predicted_traffic(config, mesh, ROWS, WINDOW, rank=rank)
 
 
-def on_rank(rank: int, folder: str, ranks: int, repeats: int) -> None:
-    """One of `ranks`: time its layouts in turn; rank 0 writes what all need to know."""
-    import torch.distributed as dist
-
+def note_of(here: Here, repeats: int) -> dict:
+    """Seconds of the layouts of so many ranks, in turn, what each sends, and what parts take."""
     from rankbook.core.agreement import gather
 
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
-    dist.init_process_group("gloo", **where)
-    steps = {layout: step_of(*layout) for layout in LAYOUTS[ranks]}
-    sent = {layout: gather(counted(*made, rank)) for layout, made in steps.items()}
-    seconds: dict[tuple, list[float]] = {layout: [] for layout in steps}
-    for _ in range(repeats):
-        for layout, (_, step) in steps.items():
-            seconds[layout].append(timed(step))
+    steps = {layout: step_of(*layout) for layout in LAYOUTS[here.ranks]}
+    sent = {layout: gather(counted(*made, here.rank)) for layout, made in steps.items()}
+    seconds = in_turns({name: partial(timed, step) for name, (_, step) in steps.items()}, repeats)
     note = {"seconds": seconds, "sent": {layout: mean(each) for layout, each in sent.items()}}
-    if ranks > 1:
-        note["messages"] = messages(ranks, 2 * repeats)
-    else:
-        note |= alone(repeats)
-    if rank == 0:
-        torch.save(note, Path(folder) / "notes")
-    dist.barrier()
-    dist.destroy_process_group()
+    if here.ranks > 1:
+        return note | {"messages": messages(here.ranks, 2 * repeats)}
+    return note | alone(repeats)
 
 
 def step_of(words: str, shard: str):
@@ -264,13 +243,7 @@ def alone(repeats: int) -> dict[str, list[float]]:
         "few": lambda: work(plain, FEW), "many": lambda: work(plain, ROWS),
         "tensor few": lambda: work(cut, FEW), "update": update,
     }  # fmt: skip
-    found: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(-WARM_UP, repeats):
-        for name, step in steps.items():
-            took = timed(step)
-            if turn >= 0:
-                found[name].append(took)
-    return found
+    return in_turns({n: partial(timed, step) for n, step in steps.items()}, repeats, WARM_UP)
 
 
 if __name__ == "__main__":

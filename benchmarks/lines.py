@@ -10,7 +10,6 @@ memory, so that no disk is timed. Nothing else should run on the machine meanwhi
 
 import argparse
 import math
-import os
 import random
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.record import check_repeats, load_average, summary, write
 from rankbook.data import Reader, ShardedLines
 
 ORIGINAL, OURS, SHUFFLED = "readline from the start", "byte ranges", "byte ranges, shuffled"
@@ -35,7 +34,7 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    load = load_average()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder, "lines.txt")
         lines = make(path, options.megabytes)

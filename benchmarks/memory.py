@@ -10,19 +10,15 @@ of their own, and nothing else should run on the machine meanwhile.
 import argparse
 import os
 import statistics
-import sys
-import tempfile
-import time
-from pathlib import Path
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 
+from benchmarks.harness import Here, about, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
 from rankbook.core.agreement import gather
+from rankbook.core.timing import time_interleaved
 from rankbook.memory.formula import memory_of
-from rankbook.memory.live import LiveStep, prepare
+from rankbook.memory.live import prepare
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.recording import record_step
 from rankbook.memory.setup import Setup
@@ -89,43 +85,21 @@ def main(arguments: list[str] | None = None) -> None:
     check_repeats(parser, options.repeats)
     if not 1 <= options.ranks <= CONFIG.heads:
         parser.error(f"--ranks {options.ranks}: the model has heads for 1 to {CONFIG.heads}")
-    load = round(os.getloadavg()[0], 1)
-    seconds = launched(timed, options.ranks, options.repeats)
+    more = about(options.ranks)
+    seconds = on_ranks(options.ranks, timed, options.repeats)
     # glibc keeps freed blocks for later, unless it gets each from the kernel and returns it there
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
-    bytes_ = launched(watched, options.ranks)
+    bytes_ = on_ranks(options.ranks, watched)
     plain = statistics.median(seconds["plain"])
     rows = []
     for name in bytes_:
         times = round(statistics.median(seconds[name]) / plain, 2)
         rows.append({"set-up": name, **bytes_[name], "unit": "ms", **summary(seconds[name])})
         rows[-1]["times"] = times
-        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()))
+        show(rows[-1])
     millions = ModelShape.of(CONFIG, WINDOW).parameters / 1e6
     what = WHAT.format(millions=millions, rows=ROWS, ranks=options.ranks)
-    more = {"kind": "CPU", "ranks": options.ranks, "backend": "gloo", "load": load}
     print(write(f"memory-cpu-{options.ranks}", what, rows, libraries=("torch",), **more))
-
-
-def launched(work, ranks: int, *given) -> dict:
-    """What `work` returns on rank 0 of so many."""
-    with tempfile.TemporaryDirectory() as folder:
-        spec = (work, folder, ranks, given)
-        mp.start_processes(on_rank, spec, nprocs=ranks, start_method="spawn")
-        return torch.load(Path(folder, "found"), weights_only=True)
-
-
-def on_rank(rank: int, work, folder: str, ranks: int, given: tuple) -> None:
-    """One rank: `work`, in a group."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
-    dist.init_process_group("gloo", **where)
-    found = work(ranks, *given)
-    if rank == 0:
-        torch.save(found, Path(folder, "found"))
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
@@ -135,14 +109,14 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return ids[0], ids[1]
 
 
-def watched(ranks: int) -> dict[str, dict]:
+def watched(here: Here) -> dict[str, dict]:
     """MiB of the fullest rank under each set-up."""
     found = {}
     shape = ModelShape.of(CONFIG, WINDOW)
-    for name, how in setups(ranks).items():
+    for name, how in setups(here.ranks).items():
         step = prepare(CONFIG, how)
         tape = record_step(step, *batch(), resident=True)
-        stage = dist.get_rank() // (how.dp * how.tp)
+        stage = here.rank // (how.dp * how.tp)
         mine = {
             "formula MiB": memory_of(shape, how, stage).total,
             "measured MiB": tape.total,
@@ -157,20 +131,12 @@ def watched(ranks: int) -> dict[str, dict]:
     return found
 
 
-def timed(ranks: int, repeats: int) -> dict[str, list[float]]:
+def timed(here: Here, repeats: int) -> dict[str, list[float]]:
     """Seconds of steps under each set-up, which take turns."""
-    steps: dict[str, LiveStep] = {n: prepare(CONFIG, how) for n, how in setups(ranks).items()}
-    tokens, targets = batch()
-    found: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(repeats + 2):
-        for name, step in steps.items():
-            dist.barrier()
-            begin = time.perf_counter()
-            step(tokens, targets)
-            dist.barrier()
-            if turn > 1:  # the first ones are not like the others
-                found[name].append(time.perf_counter() - begin)
-    return found
+    steps = {name: prepare(CONFIG, how) for name, how in setups(here.ranks).items()}
+    ways = {name: lambda step=step: step(*batch()) for name, step in steps.items()}
+    # the first ones are not like the others
+    return time_interleaved(ways, repeats, here.device, warm_up=2, clock="slowest rank")
 
 
 if __name__ == "__main__":

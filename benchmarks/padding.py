@@ -11,7 +11,7 @@ import os
 
 import torch
 
-from benchmarks.record import check_repeats, write
+from benchmarks.record import check_repeats, load_average, write
 from rankbook.plots import recovered
 from rankbook.speed.batches import WAYS, padding
 from rankbook.speed.ladder import run
@@ -34,7 +34,7 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    load = load_average()
     wide = size("cpu", **WIDE, samples=options.steps * 12)
     rows = timed(wide, tokenised(wide)["train"], options.repeats, options.attention)
     print(*rows, sep="\n", flush=True)

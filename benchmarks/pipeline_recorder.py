@@ -8,9 +8,7 @@ run on the machine meanwhile.
 """
 
 import argparse
-import os
 import sys
-import tempfile
 import time
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -18,9 +16,9 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
+from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import summary, write
 from rankbook.models import preset
 from rankbook.models.loss import token_loss
@@ -45,12 +43,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.repeats < 10:
         parser.error("--repeats: fewer than 10 say nothing")
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = (folder, options.repeats)
-        mp.start_processes(measure, arguments, nprocs=RANKS, start_method="spawn")
-        seconds = torch.load(f"{folder}/seconds", weights_only=True)
-        actions = torch.load(f"{folder}/actions", weights_only=True)
+    more = about(RANKS)
+    seconds, actions = on_ranks(RANKS, measure, options.repeats)
     alone = per_action()
     rows, overhead = [], {}
     for name, (without, recorded), count in zip(SCHEDULES, seconds, actions, strict=True):
@@ -62,8 +56,8 @@ def main() -> None:
               "{actions} actions".format(name, **overhead[name]))  # fmt: skip
     rows.append({"schedule": "any", "recorder": "per action", "unit": "µs"} | alone)
     print("per action: {median} µs ({p10} to {p90})".format(**alone))
-    about = {"ranks": RANKS, "load": load, "goal": GOAL, "overhead": overhead}
-    write("pipeline_recorder", WHAT, rows, libraries=("torch",), **about)
+    more |= {"goal": GOAL, "overhead": overhead}
+    write("pipeline_recorder", WHAT, rows, libraries=("torch",), **more)
     if any(max(each["median"], each["added"]) >= GOAL for each in overhead.values()):
         sys.exit(f"the recorder costs {GOAL:.0%} of a step or more")
 
@@ -99,15 +93,11 @@ def per_action(repeats: int = 50, calls: int = 2000) -> dict:
     return summary(more, unit=1e6)
 
 
-def measure(rank: int, folder: str, repeats: int) -> None:
-    """One rank: time all steps; rank 0 writes float64 ``seconds`` [schedules, off/on, repeats].
+def measure(_here: Here, repeats: int) -> tuple[torch.Tensor, list[int]]:
+    """Seconds of all steps, float64 [schedules, off/on, repeats], of the slowest rank.
 
-    And ``actions``: how many were recorded in a step of each schedule, on this rank.
+    And how many actions were recorded in a step of each schedule, on this rank.
     """
-    torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
-    dist.init_process_group("gloo", **where)
     pipelines = [make(name) for name in SCHEDULES]
     seconds = torch.zeros(len(SCHEDULES), 2, repeats, dtype=torch.float64)
     actions = [0] * len(SCHEDULES)
@@ -120,10 +110,7 @@ def measure(rank: int, folder: str, repeats: int) -> None:
                 if repeat >= 0:
                     seconds[i, on, repeat] = took
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
-    if rank == 0:
-        torch.save(seconds, f"{folder}/seconds")
-        torch.save(actions, f"{folder}/actions")
-    dist.destroy_process_group()
+    return seconds, actions
 
 
 def make(name: str) -> Pipeline:

@@ -8,17 +8,13 @@ turn. Nothing else should run on the machine meanwhile.
 """
 
 import argparse
-import os
-import sys
-import tempfile
-import time
 from collections.abc import Callable
 
 import torch
-import torch.multiprocessing as mp
 
+from benchmarks.harness import Here, on_ranks, show
 from benchmarks.pipelines_gpu import measure_gpu
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.record import check_repeats, load_average, summary, write
 
 ROWS, WINDOW, MICROBATCHES = 16, 32, (4, 8, 16)
 SIZES = {"vocab_size": 1024, "d_model": 256, "d_hidden": 1024, "heads": 4, "layers": 8}
@@ -36,15 +32,14 @@ GPU = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    load = load_average()
     if options.gpu:
         rows = measure_gpu(options.repeats or 20, options.peak)
         path = write("pipelines-gpu-1", GPU, rows, libraries=("torch",), kind="GPU", load=load)
     else:
         rows = measure_cpu(options.repeats or 12)
         path = write("pipelines-cpu-2", CPU, rows, libraries=("torch",), kind="CPU", load=load)
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    show(*rows)
     print(path)
 
 
@@ -68,9 +63,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def measure_cpu(repeats: int) -> list[dict]:
     """Start two ranks, let them measure, return the rows."""
-    with tempfile.TemporaryDirectory() as folder:
-        mp.start_processes(on_rank, (folder, repeats), nprocs=2, start_method="spawn")
-        seconds = torch.load(f"{folder}/seconds", weights_only=True)
+    seconds = on_ranks(2, timed, repeats)
     rates = {key: [ROWS * WINDOW / s for s in times] for key, times in seconds.items()}
     rows = []
     for (schedule, microbatches, threads), of_one in rates.items():
@@ -83,27 +76,13 @@ def measure_cpu(repeats: int) -> list[dict]:
     return rows
 
 
-def on_rank(rank: int, folder: str, repeats: int) -> None:
-    """One of two ranks: time everything in turn; rank 0 writes the seconds."""
-    import torch.distributed as dist
+def timed(here: Here, repeats: int) -> dict[tuple[str, int, str], list[float]]:
+    """Seconds of the slower rank for each, in turns; a rank without work waits."""
+    from rankbook.core.timing import time_interleaved
 
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": 2}
-    dist.init_process_group("gloo", **where)
-    steps = everything(rank)
-    seconds = {key: [] for key in steps}
-    for repeat in range(-WARM_UP, repeats):
-        for key, step in steps.items():
-            dist.barrier()
-            start = time.perf_counter()
-            step()
-            dist.barrier()  # until the slower rank is done; a rank without work sleeps here
-            if repeat >= 0:
-                seconds[key].append(time.perf_counter() - start)
-    if rank == 0:
-        torch.save(seconds, f"{folder}/seconds")
-    dist.destroy_process_group()
+    return time_interleaved(
+        everything(here.rank), repeats, here.device, WARM_UP, clock="slowest rank"
+    )
 
 
 def everything(rank: int) -> dict[tuple[str, int, str], Callable[[], None]]:

@@ -23,7 +23,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.record import RESULTS, check_repeats, summary, write
+from benchmarks.harness import show
+from benchmarks.record import RESULTS, check_repeats, load_average, summary, write
 from rankbook.comm.ring_model import Link
 from rankbook.core.atomic import write_text_atomic
 from rankbook.memory.model_shape import ModelShape
@@ -116,7 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     check_repeats(parser, options.repeats)
     if reason := why_not_slow():
         parser.error(reason)
-    load = round(os.getloadavg()[0], 1)
+    load = load_average()
     rows, measured = [], {}
     for name, case in CASES.items():
         found = live(case, case.plans, options.repeats)
@@ -127,8 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
             for plan, seconds in found["seconds"].items()
         ]
     foretell(rows, measured)
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    show(*rows)
     more = {"kind": "CPU", "load": load, "measured": measured, "median_error": median_error(rows)}
     print(write(FILE.stem, WHAT, rows, libraries=("torch",), **more))
 

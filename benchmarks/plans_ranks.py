@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from rankbook.core.timing import time_interleaved
 from rankbook.memory.model_shape import ModelShape
 from rankbook.memory.setup import Setup
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
@@ -52,16 +53,8 @@ def timed(job: dict) -> dict[str, list[float]]:
         name: step_in_small(config, Setup(**setup), job["rows"], job["flops"])
         for name, setup in job["plans"].items()
     }
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(-1, job["repeats"]):  # in their first step, stages tell each other shapes
-        for name, step in steps.items():
-            dist.barrier()
-            start = time.perf_counter()
-            step()
-            dist.barrier()  # until the slowest is done
-            if turn >= 0:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
+    # in their first step, stages tell each other shapes
+    return time_interleaved(steps, job["repeats"], CPU, clock="slowest rank")
 
 
 def card(job: dict) -> float:

@@ -7,14 +7,8 @@ Writes book/results/rank_memory-cpu-2.json. No times: bytes do not depend on wha
 
 import argparse
 import os
-import sys
-import tempfile
-from pathlib import Path
 
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-
+from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import write
 from rankbook.core.agreement import gather
 from rankbook.models.classifier import Classifier
@@ -51,30 +45,23 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.ranks < 2:
         parser.error(f"--ranks {options.ranks} has nobody to share with; use 2 or more")
+    more = about(options.ranks)
     # glibc keeps freed blocks for later, unless it gets each from the kernel and returns it there
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
     rows = []
     for way in WAYS:  # each in processes of its own: what one leaves would hide what another needs
-        with tempfile.TemporaryDirectory() as folder:
-            spec = (folder, options.ranks, way)
-            mp.start_processes(on_rank, spec, nprocs=options.ranks, start_method="spawn")
-            rows.append(torch.load(f"{folder}/found", weights_only=True))
+        rows.append(on_ranks(options.ranks, watched, way))
         print(rows[-1], flush=True)
     millions = rows[0].pop("parameters") / 1e6
     for row in rows[1:]:
         row.pop("parameters")
     what = WHAT.format(millions=millions, ranks=options.ranks)
-    about = {"kind": "CPU", "ranks": options.ranks, "backend": "gloo"}
     libraries = ("torch", "deepspeed")
-    print(write(f"rank_memory-cpu-{options.ranks}", what, rows, libraries=libraries, **about))
+    print(write(f"rank_memory-cpu-{options.ranks}", what, rows, libraries=libraries, **more))
 
 
-def on_rank(rank: int, folder: str, ranks: int, way: str) -> None:
-    """One rank: watch `way`, then train again while the kernel watches; rank 0 writes."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
-    dist.init_process_group("gloo", **where)
+def watched(here: Here, way: str) -> dict:
+    """The row of `way`: train while the kernel watches, then train again and watch."""
     texts = synthetic(24, LARGE)
     parts = [list(range(at, at + 8)) for at in (0, 8, 16)]
     batches = [make_batch(texts, numbers, "longest of batch") for numbers in parts]
@@ -103,13 +90,9 @@ def on_rank(rank: int, folder: str, ranks: int, way: str) -> None:
         "sent MiB": sum(tape.sent.values()),
     }
     by_rank = gather(mine)
-    if rank == 0:
-        found = {key: round(max(each[key] for each in by_rank) / MIB, 1) for key in mine}
-        by_formula = round(peak(way, shape, ranks, BUCKET_MB).total / MIB, 1)
-        row = {"strategy": way, "formula MiB": by_formula} | found
-        torch.save(row | {"parameters": shape.total}, Path(folder, "found"))
-    dist.barrier()
-    dist.destroy_process_group()
+    found = {key: round(max(each[key] for each in by_rank) / MIB, 1) for key in mine}
+    by_formula = round(peak(way, shape, here.ranks, BUCKET_MB).total / MIB, 1)
+    return {"strategy": way, "formula MiB": by_formula} | found | {"parameters": shape.total}
 
 
 if __name__ == "__main__":

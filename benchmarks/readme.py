@@ -21,8 +21,7 @@ how. This page is made from those files by `python -m benchmarks.readme`. Times 
 10th and the 90th percentile; what is compared was timed in turn, in one run. Run them from the
 repository's root with nothing else on the machine.
 
-`rank_cells` also needs `pip install ipyparallel==9.2.0 nbdistributed==0.1.0`, which nothing else
-uses. `rivals` and `live` install what they compare with into environments of their own.
+`rivals` and `live` install what they compare with into environments of their own.
 """
 NOT_YET = "\nOn a GPU: not measured yet.\n"
 HIDDEN = ("p10", "p90")

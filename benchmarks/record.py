@@ -2,11 +2,13 @@
 
 import argparse
 import importlib.metadata
+import json
+import os
 import statistics
 import sys
 from pathlib import Path
 
-from rankbook.core.results import Result
+from rankbook.core.results import Result, machine
 
 RESULTS = Path(__file__).parent.parent / "book" / "results"
 LIBRARIES = ("torch", "ipykernel", "jupyter_client")
@@ -30,12 +32,32 @@ def summary(seconds: list[float], unit: float = 1000.0) -> dict:
     }
 
 
-def write(name: str, what: str, rows: list[dict], libraries=LIBRARIES, **more) -> Path:
-    """Write a result file; `rows` are its table, one factor changed from row to row."""
-    command = " ".join(["python", "-m", program(Path(sys.argv[0])), *sys.argv[1:]])
+def load_average() -> float:
+    """What else the machine does: ask before anything is measured."""
+    return round(os.getloadavg()[0], 1)
+
+
+def recorded(name: str) -> dict:
+    """What the result file of that name says; nothing without one."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def write(
+    name: str, what: str, rows: list[dict], libraries=LIBRARIES, command: str = "", **more
+) -> Path:
+    """Write a result file; `rows` are its table, one factor changed from row to row.
+
+    command: what repeats it, if not this very call.
+    """
+    import torch  # slow: here, so that a program's --help need not wait for it
+
+    command = command or " ".join(["python", "-m", program(Path(sys.argv[0])), *sys.argv[1:]])
     versions = {name: importlib.metadata.version(name) for name in libraries}
     RESULTS.mkdir(exist_ok=True)
-    return Result(what, rows, command, versions, more=more).write(RESULTS / f"{name}.json")
+    where = machine(torch.device("cpu")) if more.get("kind") == "CPU" else machine()
+    result = Result(what, rows, command, versions, where, more=more)
+    return result.write(RESULTS / f"{name}.json")
 
 
 def program(file: Path) -> str:

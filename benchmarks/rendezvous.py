@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as dynamic
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.record import check_repeats, load_average, summary, write
 
 AGENTS = (2, 4, 8, 16, 32, 64, 128)
 MEMBERS = 512  # up to which the costs of one agent are taken
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--agents: nobody meets alone; use 2 or more")
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # the names above are nobody's
     os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # as the store says of each client
-    load = round(os.getloadavg()[0], 1)
+    load = load_average()
     rows, first = [], []
     for agents in options.agents:
         runs = [together(agents, options.deadline) for _ in range(options.repeats)]

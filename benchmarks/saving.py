@@ -11,7 +11,6 @@ Writes book/results/saving-cpu-2.json. Nothing else should run on the machine me
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -21,7 +20,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_state_dict
@@ -29,6 +27,7 @@ from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from benchmarks.harness import Here, about, in_turns, most, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
 from rankbook.checkpoint import ShardedCheckpoints, capture
 
@@ -50,17 +49,12 @@ Begin = Callable[[], Callable[[], object]]  # begins a save; gives what waits un
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    more = about(RANKS) | {"unit": "ms"}
     began, rows = time.monotonic(), []
     for width in options.widths:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            spec = (folder, width, options.repeats)
-            mp.start_processes(on_rank, spec, nprocs=RANKS, start_method="spawn")
-            seconds = torch.load(f"{folder}/seconds", weights_only=True)
-        rows += table(width, seconds)
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
-    more = {"kind": "CPU", "ranks": RANKS, "backend": "gloo", "unit": "ms", "load": load}
+            rows += table(width, on_ranks(RANKS, measure, folder, width, options.repeats))
+    show(*rows)
     minutes = round((time.monotonic() - began) / 60, 1)
     print(write("saving-cpu-2", WHAT, rows, libraries=("torch",), **more, minutes=minutes))
 
@@ -109,13 +103,11 @@ def sharded(width: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, torch.optim.Adam(model.parameters(), lr=1e-4)
 
 
-def on_rank(rank: int, folder: str, width: int, repeats: int) -> None:
-    """One rank: all ways in turn; rank 0 writes the seconds of the slowest."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+def measure(
+    here: Here, folder: str, width: int, repeats: int
+) -> dict[tuple[str, str], list[float]]:
+    """Seconds of the slowest rank, by way and by what was measured."""
     os.environ["MASTER_ADDR"] = "127.0.0.1"  # of the process that torch starts to write
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": RANKS}
-    dist.init_process_group("gloo", **where)
     model, optimizer = sharded(width)
     rows = torch.randn(ROWS, width)
 
@@ -125,19 +117,19 @@ def on_rank(rank: int, folder: str, width: int, repeats: int) -> None:
         optimizer.step()
 
     step()
+
+    def alone(begin: Begin) -> dict[str, float]:
+        times = block(begin, step)
+        clear(Path(folder), here.rank)
+        return times
+
     ways, seconds = begins(Path(folder), model, optimizer), defaultdict(list)
-    for turn in range(-1, repeats):
-        first = turn % len(ways)
-        for way in [*ways, *ways][first : first + len(ways)]:
-            measured = block(ways[way], step)
-            for name, took in measured.items():
-                if turn >= 0:
-                    seconds[way, name].append(took)
-            clear(Path(folder), rank)
-    if rank == 0:
-        torch.save(dict(seconds), f"{folder}/seconds")
-    dist.barrier()
-    dist.destroy_process_group()
+    saves = {way: partial(alone, begin) for way, begin in ways.items()}
+    for way, found in in_turns(saves, repeats, warm_up=1).items():
+        for times in found:
+            for name, took in times.items():
+                seconds[way, name].append(took)
+    return dict(seconds)
 
 
 def begins(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Begin]:
@@ -189,9 +181,7 @@ def block(begin: Begin, step: Callable[[], None]) -> dict[str, float]:
         step()
     wait()
     times["block"] = time.perf_counter() - start
-    slowest = torch.tensor(list(times.values()), dtype=torch.float64)
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return dict(zip(times, slowest.tolist(), strict=True))
+    return most(times)
 
 
 def clear(folder: Path, rank: int) -> None:

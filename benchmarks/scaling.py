@@ -13,23 +13,21 @@ import gc
 import math
 import os
 import statistics
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.record import check_repeats, summary, write
-from rankbook.parallel import OverlapRecorder, place
+from benchmarks.harness import Here, about, in_turns, kept, most, on_ranks, slowest
+from benchmarks.record import check_repeats, load_average, summary, write
+from rankbook.parallel import OverlapRecorder
 
 LAYERS = 8
 WIDTH, WIDE = 512, 1024  # of the model that is timed, and of the one whose memory is measured
@@ -48,18 +46,10 @@ WHAT = (
 )
 
 
-class Here(NamedTuple):
-    """This rank, how many there are, and where its tensors lie."""
-
-    rank: int
-    ranks: int
-    device: torch.device
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    counts = [n for n in (2**k for k in range(10)) if n <= options.ranks]
+    counts, more = up_to(options.ranks), machine(options.ranks)
     with tempfile.TemporaryDirectory() as folder:
         keep = options.keep or Path(folder)
         steps = (counts, options.repeats, options.steps)
@@ -71,13 +61,9 @@ def main(arguments: list[str] | None = None) -> None:
             if n > 1 or way == WAYS[0]
         ]
     rows = table(found) + [memory_row(each) for each in memory]
-    device = place(0, options.ranks).device.type
-    count = options.ranks if device == "cuda" else len(os.sched_getaffinity(0))
-    kind, backend = {"cuda": ("GPU", "nccl"), "cpu": ("CPU", "gloo")}[device]
-    about = {"kind": kind, "devices": count, "backend": backend, "load": found["load"]}
-    about |= {"picture": picture(found, memory)}
-    name = f"scaling-{kind.lower()}-{count}"
-    path = write(name, WHAT, rows, libraries=("torch", "psutil"), **about)
+    more |= {"load": found["load"], "picture": picture(found, memory)}
+    name = f"scaling-{more['kind'].lower()}-{more['devices']}"
+    path = write(name, WHAT, rows, libraries=("torch", "psutil"), **more)
     print(*rows, path, sep="\n")
 
 
@@ -102,34 +88,21 @@ def check_ranks(parser: argparse.ArgumentParser, ranks: int) -> None:
         parser.error(f"--ranks {ranks}: it has to be 2, 4, 8 or another power of two")
 
 
-def part(path: Path, ranks: int, measure: Callable, *arguments) -> dict:
+def up_to(ranks: int) -> list[int]:
+    """1, 2, 4 ... `ranks`."""
+    return [2**k for k in range(ranks.bit_length())]
+
+
+def machine(ranks: int) -> dict:
+    """What `about` says, and how many GPUs or cores up to so many ranks have."""
+    more = about(ranks, "auto")
+    del more["ranks"]  # each row has its own
+    return more | {"devices": ranks if more["kind"] == "GPU" else len(os.sched_getaffinity(0))}
+
+
+def part(path: Path, ranks: int, measure: Callable, *given) -> dict:
     """What `measure` gives on rank 0 of so many ranks; from `path`, if it is there already."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            spec = (folder, ranks, measure, *arguments)
-            mp.start_processes(on_rank, spec, nprocs=ranks, start_method="spawn")
-            Path(folder, "found").replace(path)
-    return torch.load(path, weights_only=True)
-
-
-def on_rank(rank: int, folder: str, ranks: int, measure: Callable, *arguments) -> None:
-    """One rank: measure; rank 0 writes what it found."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    placement = place(rank, ranks)
-    if placement.device.type == "cuda":
-        torch.cuda.set_device(placement.device)
-    # for libraries that look for the ranks there, too
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": ranks}
-    dist.init_process_group(placement.backend, **where)
-    try:
-        found = measure(Here(rank, ranks, placement.device), *arguments)
-    finally:
-        dist.destroy_process_group()
-    if rank == 0:
-        torch.save(found, f"{folder}/found")
+    return kept(path, lambda: on_ranks(ranks, measure, *given, backend="auto"))
 
 
 def layers(width: int, device: torch.device) -> nn.Sequential:
@@ -138,32 +111,29 @@ def layers(width: int, device: torch.device) -> nn.Sequential:
     return nn.Sequential(*(nn.Linear(width, width) for _ in range(LAYERS))).to(device)
 
 
-def finish(device: torch.device) -> None:
-    """A GPU works on after the call has returned; the CPU does not."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def time_steps(here: Here, counts: list[int], repeats: int, steps: int) -> dict:
     """Seconds a step by (kind, ranks), the hidden share of the communication, the load before."""
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    load = load_average()
     groups = {n: dist.new_group(list(range(n))) for n in counts}  # all ranks make all groups
     mine = {n: trainer(groups[n], n, here.device) for n in counts if here.rank < n}
     watch = {n: watcher(groups[n], here.device) for n in counts if n > 1 and here.rank < n}
-    turns = [(kind, n) for n in counts for kind in KINDS]
-    seconds, hidden = ({turn: [] for turn in turns} for _ in range(2))
-    for repeat in range(-WARM_UP, repeats):
-        first = repeat % len(turns)
-        for kind, n in (*turns[first:], *turns[:first]):
-            dist.barrier()
-            if here.rank >= n:
-                continue
-            rows = ROWS if kind == "weak" else max(1, ROWS // n)
-            took = slowest(mine[n], rows, steps, groups[n], here.device)
-            share = watch[n](rows) if n > 1 else math.nan
-            if repeat >= 0:
-                seconds[kind, n].append(took)
-                hidden[kind, n].append(share)
+
+    def one(kind: str, n: int) -> tuple[float, float]:
+        dist.barrier()
+        if here.rank >= n:
+            return math.nan, math.nan
+        rows = ROWS if kind == "weak" else max(1, ROWS // n)
+
+        def block() -> None:
+            for _ in range(steps):
+                mine[n](rows)
+
+        took = slowest(block, here.device, groups[n]) / steps
+        return took, watch[n](rows) if n > 1 else math.nan
+
+    ways = {(kind, n): partial(one, kind, n) for n in counts for kind in KINDS}
+    found = in_turns(ways, repeats, WARM_UP).items()
+    seconds, hidden = ({way: [each[i] for each in turns] for way, turns in found} for i in (0, 1))
     return {"seconds": seconds, "hidden": hidden, "load": load}
 
 
@@ -180,19 +150,6 @@ def trainer(group: dist.ProcessGroup, ranks: int, device: torch.device) -> Calla
         optimizer.step()
 
     return step
-
-
-def slowest(step: Callable, rows: int, steps: int, group, device: torch.device) -> float:
-    """Seconds a step of the slowest rank of `group`."""
-    dist.barrier(group)
-    finish(device)
-    start = time.perf_counter()
-    for _ in range(steps):
-        step(rows)
-    finish(device)
-    took = torch.tensor((time.perf_counter() - start) / steps, dtype=torch.float64, device=device)
-    dist.all_reduce(took, op=dist.ReduceOp.MAX, group=group)
-    return took.item()
 
 
 def watcher(group: dist.ProcessGroup, device: torch.device) -> Callable[[int], float]:
@@ -219,10 +176,7 @@ def measure_memory(here: Here, way: str) -> dict[str, int]:
     train(way, 8, here)  # loads code that would be weighed, too
     before = footprint(here.device)
     trained = train(way, WIDE, here)
-    found = kept(*trained) | {"process": footprint(here.device) - before}
-    sizes = torch.tensor(list(found.values()), dtype=torch.int64, device=here.device)
-    dist.all_reduce(sizes, op=dist.ReduceOp.MAX)
-    return dict(zip(found, sizes.tolist(), strict=True))
+    return most(held(*trained) | {"process": footprint(here.device) - before}, here.device)
 
 
 def train(way: str, width: int, here: Here) -> tuple[nn.Module, torch.optim.Optimizer, dict]:
@@ -265,7 +219,7 @@ def noting(buckets: dict[int, int], bucket: dist.GradBucket) -> torch.futures.Fu
     return allreduce_hook(None, bucket)
 
 
-def kept(model: nn.Module, optimizer, buckets: Mapping[int, int]) -> dict[str, int]:
+def held(model: nn.Module, optimizer, buckets: Mapping[int, int]) -> dict[str, int]:
     """Bytes of each kind on this rank; a storage counts once, under its first kind."""
     state = getattr(optimizer, "optim", optimizer).state  # ZeRO's own is inside
     parameters = list(model.parameters())

@@ -20,9 +20,9 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
+from benchmarks.harness import Here, in_turns, most
 from benchmarks.record import check_repeats, summary, write
-from benchmarks.scaling import Here, check_ranks, part
-from rankbook.core.placement import place
+from benchmarks.scaling import check_ranks, machine, part, up_to
 from rankbook.data import ShardedLines, distilbert_tokenizer, wikitext2_text
 
 FIRST, SHARES = "rank 0 reads for all", "each rank reads its own"
@@ -41,22 +41,17 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    more = machine(options.ranks)
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder, "lines.txt")
         text.write_text(enough(options.lines), "utf-8")
         keep = options.keep or Path(folder)
-        counts = [n for n in (2**k for k in range(10)) if n <= options.ranks]
         work = (measure, str(text), options.lines, options.repeats)
-        found = {n: part(keep / f"reading-{n}", n, *work) for n in counts}
+        found = {n: part(keep / f"reading-{n}", n, *work) for n in up_to(options.ranks)}
     rows = table(found)
-    device = place(0, options.ranks).device.type
-    count = options.ranks if device == "cuda" else len(os.sched_getaffinity(0))
-    kind = {"cuda": "GPU", "cpu": "CPU"}[device]
     what = WHAT.format(batch=BATCH, length=LENGTH, lines=options.lines)
-    about = {"kind": kind, "devices": count, "load": load}
-    name = f"scaling_reading-{kind.lower()}-{count}"
-    path = write(name, what, rows, libraries=LIBRARIES, **about)
+    name = f"scaling_reading-{more['kind'].lower()}-{more['devices']}"
+    path = write(name, what, rows, libraries=LIBRARIES, **more)
     print(*rows, path, sep="\n")
 
 
@@ -89,17 +84,16 @@ def enough(lines: int) -> str:
 def measure(here: Here, path: str, lines: int, repeats: int) -> dict:
     """Lines a second of all ranks, by (way, workers)."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker has one core
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}  # accelerate wants them set
-    make = loaders(here, path)
-    ways = [(way, workers) for workers in WORKERS for way in (FIRST, SHARES)]
-    rates = {way: [] for way in ways}
-    for repeat in range(-WARM_UP, repeats):
-        first = repeat % len(ways)
-        for way in (*ways[first:], *ways[:first]):
-            rate = timed(make(*way), lines // (BATCH * here.ranks), here)
-            if repeat >= 0:
-                rates[way].append(rate)
-    return rates
+    # accelerate looks for the ranks there, and wants an address set
+    os.environ |= {"RANK": str(here.rank), "LOCAL_RANK": str(here.rank)}
+    os.environ |= {"WORLD_SIZE": str(here.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    make, steps = loaders(here, path), lines // (BATCH * here.ranks)
+    ways = {
+        (way, workers): lambda way=way, workers=workers: timed(make(way, workers), steps, here)
+        for workers in WORKERS
+        for way in (FIRST, SHARES)
+    }
+    return in_turns(ways, repeats, WARM_UP)
 
 
 def loaders(here: Here, path: str) -> Callable[[str, int], DataLoader]:
@@ -139,10 +133,8 @@ def timed(loader: DataLoader, steps: int, here: Here) -> float:
     start = time.perf_counter()
     for _ in range(1, steps):
         assert tokens(next(batches)) == size, "a batch was not full"
-    seconds = time.perf_counter() - start
-    slowest = torch.tensor(seconds, dtype=torch.float64, device=here.device)
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return (steps - 1) * BATCH * here.ranks / slowest.item()
+    seconds = most({"all": time.perf_counter() - start}, here.device)["all"]
+    return (steps - 1) * BATCH * here.ranks / seconds
 
 
 def tokens(batch: dict[str, torch.Tensor]) -> int:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.record import RESULTS, summary, write
+from benchmarks.record import RESULTS, load_average, summary, write
 from rankbook.cost_model import Link, ring
 from rankbook.testbed.hosts import Host, search_path, two_hosts, why_not_slow
 
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("use 3 or more --repeats, and --steps 100 or more")
     if reason := why_not_slow(DELAY):
         parser.error(reason)
-    load = round(os.getloadavg()[0], 1)
+    load = load_average()
     with two_hosts() as hosts, ranks(hosts, Model()) as ask:
         about = ask({"do": "about"})
         if "prose" in about["data"]:

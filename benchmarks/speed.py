@@ -13,7 +13,7 @@ import os
 import torch
 
 from benchmarks.ladder.record import flat
-from benchmarks.record import check_repeats, write
+from benchmarks.record import check_repeats, load_average, write
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import ladder
 from rankbook.speed.sizes import size
@@ -28,7 +28,7 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    load = load_average()
     usual = size("cpu")
     rows = run(
         ladder("cpu"),

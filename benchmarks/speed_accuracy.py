@@ -11,7 +11,6 @@ minutes alone.
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from benchmarks import record
@@ -50,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
         usual,
         tokenised(usual),
         seeds=options.seeds,
-        done=[] if options.anew else earlier(),
+        done=[] if options.anew else record.recorded(NAME).get("accuracies", []),
         keep=keep,
         say=lambda line: print(line, flush=True),
     )
@@ -74,12 +73,6 @@ def different(recipes: Sequence[Recipe]) -> list[Recipe]:
         kind = each.curve, each.precision, each.residual, each.compile is None
         kinds.setdefault(kind, each)
     return list(kinds.values())
-
-
-def earlier() -> list[dict]:
-    """The rows that the result file has, if there is one."""
-    path = record.RESULTS / f"{NAME}.json"
-    return json.loads(path.read_text("utf-8"))["accuracies"] if path.exists() else []
 
 
 def table(rows: Sequence[dict]) -> list[dict]:

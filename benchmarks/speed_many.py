@@ -8,20 +8,16 @@ should run on the machine meanwhile.
 """
 
 import argparse
-import os
-import sys
-import tempfile
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
+from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import check_repeats, summary, write
 from rankbook.core.agreement import broadcast_from_rank0, gather
+from rankbook.core.timing import time_interleaved
 from rankbook.speed.batches import Batch, loader
 from rankbook.speed.init_model import init_model
 from rankbook.speed.sizes import size
@@ -42,19 +38,15 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    more = about(options.ranks)
     tokenised(size("cpu"))  # kept in the cache: the ranks only read it
-    with tempfile.TemporaryDirectory() as folder:
-        spec = (folder, options)
-        mp.start_processes(on_rank, spec, nprocs=options.ranks, start_method="spawn")
-        found = torch.load(f"{folder}/found", weights_only=True)
+    found = on_ranks(options.ranks, measure, options)
     rows = table(found, options)
-    about = {"kind": "CPU", "ranks": options.ranks, "backend": "gloo", "load": load}
-    about |= {"memory": memory(found, options.ranks), "rates": rates(rows, options.ranks)}
+    more |= {"memory": memory(found, options.ranks), "rates": rates(rows, options.ranks)}
     config = size("cpu").model
     what = WHAT.format(layers=config.layers, width=config.d_model, batch=options.batch,
                        ranks=options.ranks, steps=options.steps)  # fmt: skip
-    path = write(f"speed_many-cpu-{options.ranks}", what, rows, libraries=("torch",), **about)
+    path = write(f"speed_many-cpu-{options.ranks}", what, rows, libraries=("torch",), **more)
     print(*rows, path, sep="\n")
 
 
@@ -106,12 +98,8 @@ def rates(rows: list[dict], ranks: int) -> dict[str, dict[int, float]]:
     return {r["strategy"]: {1: one, ranks: r["samples/s"]} for r in rows if r["strategy"] != ALONE}
 
 
-def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
-    """One rank: time everything in turn; rank 0 writes what was found."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": options.ranks}
-    dist.init_process_group("gloo", **where)
+def measure(here: Here, options: argparse.Namespace) -> dict:
+    """Seconds a step by way, memory, and what is sent in a step."""
     cpu = size("cpu", samples=options.steps * options.batch)
     batches = list(loader(tokenised(size("cpu"))["train"].first(cpu.samples), "packed",
                           options.batch))  # fmt: skip
@@ -124,23 +112,21 @@ def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
             parts = MICROBATCHES if way in (NO_SYNC, SYNC) else 1
             ways[way, 1] = block(trained[way], batches, 1, parts)
     check(ways)
-    in_turn(ways, WARM_UP)
+    time_interleaved(ways, WARM_UP, here.device, warm_up=0, clock="slowest rank")
     counted = {way: each.traffic for way, each in trained.items() if each.traffic}
     for each in counted.values():
         each.reset()
-    seconds = in_turn(ways, options.repeats)
+    # rank 0 has always worked; what the others note of one process alone is not used
+    blocks = time_interleaved(ways, options.repeats, here.device, warm_up=0, clock="slowest rank")
+    seconds = {way: [took / options.steps for took in turns] for way, turns in blocks.items()}
     kept = fullest({way: vars(measured(each)) for way, each in trained.items()})
-    if rank == 0:
-        steps = options.steps * options.repeats
-        found = {
-            "seconds": seconds,
-            "memory": kept,
-            "traffic": {w: (t.all_reduces / steps, t.bytes / steps) for w, t in counted.items()},
-            "parameters": sum(p.numel() for p in trained[ALONE].model.parameters()),
-        }
-        torch.save(found, Path(folder, "found"))
-    dist.barrier()
-    dist.destroy_process_group()
+    steps = options.steps * options.repeats
+    return {
+        "seconds": seconds,
+        "memory": kept,
+        "traffic": {w: (t.all_reduces / steps, t.bytes / steps) for w, t in counted.items()},
+        "parameters": sum(p.numel() for p in trained[ALONE].model.parameters()),
+    }
 
 
 def make(way: str, cpu) -> Strategy:
@@ -177,22 +163,6 @@ def check(ways: dict[tuple[str, int], Callable]) -> None:
         off = max(abs(a - b) for a, b in zip(steps(), expected, strict=True))
         if not off <= LOSSES.get(way, 1e-3):
             raise RuntimeError(f"{way}: losses are off by {off:.1e} from one process's")
-
-
-def in_turn(ways: dict[tuple[str, int], Callable], repeats: int) -> dict[tuple, list[float]]:
-    """Seconds a step, until the slowest rank is done: all ways in turn, each time another first."""
-    seconds = {key: [] for key in ways}
-    keys = list(ways)
-    for repeat in range(repeats):
-        first = repeat % len(keys)
-        for key in keys[first:] + keys[:first]:
-            dist.barrier()
-            start = time.perf_counter()
-            count = len(ways[key]())
-            dist.barrier()
-            # rank 0 has always worked; what the others note of one process alone is not used
-            seconds[key].append((time.perf_counter() - start) / max(1, count))
-    return seconds
 
 
 def fullest(kept: dict[str, dict]) -> dict[str, dict]:

@@ -9,21 +9,17 @@ else should run on the machine meanwhile.
 """
 
 import argparse
-import os
 import statistics
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.nn import functional as F
 
+from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import check_repeats, summary, write
 from rankbook.core.timing import one_process, time_interleaved
-from rankbook.parallel import fit_alpha_beta, place, time_all_reduce
+from rankbook.parallel import fit_alpha_beta, time_all_reduce
 from rankbook.speed.batches import make_batch
 from rankbook.speed.init_model import init_model
 from rankbook.speed.sizes import size
@@ -46,21 +42,18 @@ WHAT = (
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print one line a row, and write the result."""
     options = parse(arguments)
-    load = round(os.getloadavg()[0], 1)  # what else the machine did
+    more = about(options.ranks, "auto")
     tokenised(size("cpu"))  # kept in the cache: the ranks only read it
-    with tempfile.TemporaryDirectory() as folder:
-        mp.start_processes(on_rank, (folder, options), nprocs=options.ranks, start_method="spawn")
-        found = torch.load(Path(folder, "found"), weights_only=True)
-    kind = found["kind"]
+    found = on_ranks(options.ranks, measure, options, backend="auto")
     config = size("cpu").model
     what = WHAT.format(layers=config.layers, width=config.d_model, rows=options.rows,
                        ranks=options.ranks)  # fmt: skip
     rows = table(found, options)
     measured_alone = parts(found)
-    about = {"kind": kind, "ranks": options.ranks, "load": load, "alpha": found["alpha"]}
-    about |= {"beta": found["beta"], "parameters": found["parameters"], "parts": measured_alone}
-    name = f"speed_scaling-{kind.lower()}-{options.ranks}"
-    path = write(name, what, rows, libraries=("torch",), **about)
+    more |= {name: found[name] for name in ("alpha", "beta", "parameters")}
+    more |= {"parts": measured_alone}
+    name = f"speed_scaling-{more['kind'].lower()}-{options.ranks}"
+    path = write(name, what, rows, libraries=("torch",), **more)
     print(*rows, *measured_alone, path, sep="\n")
 
 
@@ -79,32 +72,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def on_rank(rank: int, folder: str, options: argparse.Namespace) -> None:
-    """One rank: time everything in turn; rank 0 writes what was found."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    placement = place(rank, options.ranks)
-    if placement.device.type == "cuda":
-        torch.cuda.set_device(placement.device)
-    where = {"init_method": f"file://{folder}/store", "rank": rank, "world_size": options.ranks}
-    dist.init_process_group(placement.backend, **where)
-    try:
-        found = measure(options, placement.device)
-    finally:
-        dist.destroy_process_group()
-    if rank == 0:
-        torch.save(found, Path(folder, "found"))
-
-
-def measure(options: argparse.Namespace, device: torch.device) -> dict:
+def measure(here: Here, options: argparse.Namespace) -> dict:
     """Seconds by way and by part, and the all_reduce's alpha and beta."""
+    device = here.device
     ways = steps(options, device) | single_parts(options, device)
     seconds = time_interleaved(ways, options.repeats, device, warm_up=2, clock="slowest rank")
     sent = time_all_reduce(SIZES, options.repeats, device).median(dim=1).values
     alpha, beta = fit_alpha_beta(torch.tensor(SIZES), sent)
     model, _ = init_model(size("cpu"), attention="sdpa")
     return {
-        "kind": "GPU" if device.type == "cuda" else "CPU",
         "seconds": seconds,
         "alpha": alpha,
         "beta": beta,

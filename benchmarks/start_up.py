@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.harness import show
 from benchmarks.record import check_repeats, summary, write
 
 PROGRAMS = ("nothing", "torch", "rankbook.programs.pipe_ddp")
@@ -53,8 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     more = {"kind": "CPU", "environment_bytes": environment_bytes()}
     cores = len(os.sched_getaffinity(0))
     print(write(f"start_up-cpu-{cores}", WHAT, rows, libraries=("torch", "numpy"), **more))
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    show(*rows)
 
 
 def row_of(program: str, repeats: int) -> dict:

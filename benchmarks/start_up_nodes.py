@@ -19,8 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.harness import show
 from benchmarks.lean_environment import build, pack, python
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.record import check_repeats, load_average, summary, write
 from benchmarks.slow_server import SERVER, SlowServer, Speed
 from benchmarks.start_up import COUNT, TIME, count, run
 
@@ -82,11 +83,10 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     about |= {
         "one_at_a_time": alone,
         "environment_bytes": size,
-        "load": round(os.getloadavg()[0], 1),
+        "load": load_average(),
     }
     print(write(f"{options.name}-cpu-{cores}", WHAT, rows, libraries=("torch", "numpy"), **about))
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    show(*rows)
 
 
 def one_process(words: list[str]) -> dict:

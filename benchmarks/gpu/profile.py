@@ -1,6 +1,5 @@
 """What the device did in one step of the best row: its ten longest kernels, and the gaps."""
 
-import json
 import sys
 from collections import defaultdict
 
@@ -31,8 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
 def fastest() -> Recipe:
     """The recipe of the row with the most samples per second; the last of the main line if there
     are no rows yet."""
-    path = record.RESULTS / "speed-gpu-1.json"
-    rows = json.loads(path.read_text("utf-8"))["ladder"] if path.exists() else []
+    rows = record.recorded("speed-gpu-1").get("ladder", [])
     timed = [row for row in rows if "samples_per_s" in row]
     if not timed:
         return recipe("max-autotune")

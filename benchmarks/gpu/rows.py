@@ -1,6 +1,5 @@
 """Rows of a result file that are written one by one, and kept by whoever goes on later."""
 
-import json
 from collections.abc import Callable
 
 import torch
@@ -13,8 +12,7 @@ class Rows:
 
     def __init__(self, name: str, what: str, device: torch.device):
         self.name, self.what, self.device = name, what, device
-        path = record.RESULTS / f"{name}.json"
-        known = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
+        known = record.recorded(name).get("rows", [])
         self.rows = {row["row"]: row for row in known if "error" not in row}
 
     def measure(self, row: str, work: Callable[[], dict]) -> dict:

@@ -3,11 +3,10 @@
 The benchmark's rows are those of `benchmarks.layout_matrix`; some of them are tried again here.
 """
 
-import json
-
 import pytest
 
-from benchmarks.layout_matrix import FILE, LAYOUTS
+from benchmarks.layout_matrix import LAYOUTS, NAME
+from benchmarks.record import recorded
 from rankbook.mesh import LAYOUT_WAYS
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import (
@@ -20,7 +19,7 @@ from tests.distributed.three_dimensions_ranks import (
 
 pytestmark = pytest.mark.long
 
-ROWS = json.loads(FILE.read_text("utf-8"))["rows"]
+ROWS = recorded(NAME)["rows"]
 AGAIN = [
     ("pp=2,dp=2,tp=2", way)
     for way in ("norms not cut", "DDP", "batch by rank", "positions from 0", "torch's clipping")

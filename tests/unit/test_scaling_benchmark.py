@@ -7,13 +7,14 @@ import torch
 import torch.distributed as dist
 
 from benchmarks import scaling, scaling_reading
+from benchmarks.harness import Here
 from benchmarks.record import RESULTS
 
 
 @pytest.fixture
 def alone(tmp_path):
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield scaling.Here(0, 1, torch.device("cpu"))
+    yield Here(0, 1, torch.device("cpu"))
     dist.destroy_process_group()
 
 
@@ -48,10 +49,10 @@ def test_a_storage_counts_once():
     bucket = torch.zeros(16)
     model.weight.grad = bucket.view(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    found = scaling.kept(model, optimizer, scaling.storages([bucket]))
+    found = scaling.held(model, optimizer, scaling.storages([bucket]))
     assert found == {"parameters": 64, "gradients": 64, "state": 0, "buckets": 0}
     model.weight.grad = bucket.view(4, 4).clone()
-    assert scaling.kept(model, optimizer, scaling.storages([bucket]))["buckets"] == 64
+    assert scaling.held(model, optimizer, scaling.storages([bucket]))["buckets"] == 64
 
 
 def test_a_part_that_is_there_is_not_measured_again(tmp_path):

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks import speed_scaling
+from benchmarks.harness import Here
 from rankbook.speed import make_batch, size, synthetic
 
 OPTIONS = argparse.Namespace(ranks=2, rows=24, repeats=3)
@@ -54,10 +55,10 @@ def test_a_small_run(tmp_path, monkeypatch):
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         options = argparse.Namespace(ranks=1, rows=4, repeats=3)
-        seen = speed_scaling.measure(options, torch.device("cpu"))
+        seen = speed_scaling.measure(Here(0, 1, torch.device("cpu")), options)
     finally:
         dist.destroy_process_group()
-    assert seen["kind"] == "CPU" and all(len(times) == 3 for times in seen["seconds"].values())
+    assert all(len(times) == 3 for times in seen["seconds"].values())
     rows = speed_scaling.table(seen, options)
     assert [row["way"] for row in rows] == ["one rank", "one process", "strong", "weak"]
     assert len(speed_scaling.parts(seen)) == len(seen["seconds"]) - 4

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from benchmarks.ladder import run as ladder
 from rankbook.data.embedded import prose
 from rankbook.elastic import losses, read_events
-from rankbook.programs import elastic, pipe_ddp, speed, train_lm, train_lm_trainer
+from rankbook.programs import elastic, pipe_ddp, train_lm, train_lm_trainer
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
@@ -43,7 +44,7 @@ def fixed(cluster, folder):
     where = f"export PYTHONPATH=$PWD:$PYTHONPATH; {ENVIRONMENT}"
 
     def run(program: str, options: str = "", bits: int = 32) -> str:
-        program = f"rankbook.programs.{program}"
+        program = program if "." in program else f"rankbook.programs.{program}"
         if bits == 64:
             program = f"tests.distributed.in_64_bits {program}"
         line = f"sbatch --parsable --nodes=2 launch/slurm/fixed.sbatch {program}"
@@ -157,10 +158,10 @@ def test_uneven_takes_every_input_once(fixed):
     assert "inputs taken once 6, more often 0, never 0" in said
 
 
-def test_speed_trains_as_one_process(fixed, alone, folder):
+def test_the_ladder_trains_as_one_process(fixed, alone, folder):
     options = f"--recipe sdpa --steps 3 --batch 4 --repeats 1 --tokens {folder}/tokens.npz"
-    fixed("speed", f"{options} --out {folder}/speed.json")
-    (reference,) = alone(speed, options)
+    fixed("benchmarks.ladder", f"{options} --out {folder}/speed.json")
+    (reference,) = alone(ladder, options)
     (row,) = json.loads((folder / "speed.json").read_text())["many"]
     assert (row["ranks"], row["strategy"], len(row["losses"])) == (2, "ddp", 3)
     assert row["losses"] == pytest.approx(reference["losses"], abs=1e-4)
