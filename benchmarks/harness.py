@@ -78,8 +78,8 @@ def in_turns(
 ) -> dict[Key, list[Found]]:
     """What each of `ways` gives in each of so many turns; every other turn goes backwards.
 
-    As `rankbook.core.timing.time_interleaved`, for what takes its own time: seconds, or several of them. The
-    turns of the warm-up come before and are not kept.
+    As `rankbook.core.timing.time_interleaved`, for what takes its own time: seconds, or several of
+    them. The turns of the warm-up come before and are not kept.
     """
     names = list(ways)
     found: dict[Key, list[Found]] = {name: [] for name in names}

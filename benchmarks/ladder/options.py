@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankbook.programs.options import Parser, positive, rate, seconds, typed
+from rankbook.programs.number_types import nonnegative_float, positive_int
+from rankbook.programs.options import Parser, backend_option, from_namespace, option, timeout_option
 from rankbook.speed.recipes import Recipe, ladder, recipe
 from rankbook.speed.sizes import SIZES, Size, size
 from rankbook.speed.strategies import STRATEGIES
@@ -16,67 +17,50 @@ STEPS = {"cpu": 8, "full": 256}  # of the plain batch: what a row of the ladder 
 START = "torchrun --standalone --nproc-per-node 2 -m benchmarks.ladder"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What is to be done, and how; checked.
 
-    list: only name recipes and strategies. recipes: to be timed; none if only tokens are to be
-    written. steps: of the plain batch, a pass; `samples` of it. repeats: timed passes. together:
-    rows that take turns with the first, 0: all. accuracy: then train each recipe for all epochs
-    with so many seeds. resume: keep the rows that the file of `out` has. minutes: after them no
-    more rows begin. strategy: how `ranks`
-    share the step; None in one process. tokens, save_tokens, out: files to read and to write.
-    timeout: seconds.
+    recipes: to be timed; none if only tokens are to be written. samples: of a pass. together: 0 for
+    all. strategy: how `ranks` share the step; None in one process.
     """
 
-    list: bool
-    recipes: tuple[Recipe, ...]
-    size: Size
-    steps: int
+    list: bool = option(bool, group="what", help="recipes and strategies; run nothing")
+    recipes: tuple[Recipe, ...] = option(
+        flag="--recipe", group="what", nargs="+", metavar="NAME", help="these, timed in turn"
+    )
+    ladder: str | None = option(group="what", choices=SIZES, help="all recipes of a size")
+    size: Size = option(choices=SIZES, help="of model and data, with --recipe or --list (cpu)")
+    strategy: str | None = option(choices=STRATEGIES, help="how ranks share the step (ddp)")
+    batch: int | None = option(
+        positive_int, metavar="ROWS", help="of the plain recipe, all ranks (12)"
+    )
+    steps: int = option(positive_int, help="of the plain batch, a pass (8, or 256 of size full)")
+    repeats: int = option(positive_int, 7, help="timed passes of each recipe (7)")
+    together: int = option(int, 0, metavar="ROWS", help="in turn with the first (all)")
+    accuracy: int = option(int, 0, metavar="SEEDS", help="then train each, and test it")
+    minutes: float = option(nonnegative_float, math.inf, help="to begin no more after (no end)")
+    resume: bool = option(bool, help="go on with what the file of --out has not")
+    seed: int = option(int, 0, help="of the parameters and of the order (0)")
+    tokens: Path | None = option(
+        Path, metavar="FILE", help="read the reviews' token ids from there"
+    )
+    save_tokens: Path | None = option(Path, metavar="FILE", help="write them there, for --tokens")
+    out: Path | None = option(Path, metavar="FILE", help="write the result there, as JSON")
+    backend: str = backend_option("of ranks (auto)")
+    timeout: float = timeout_option()
     samples: int
-    repeats: int
-    together: int
-    accuracy: int
-    resume: bool
-    minutes: float
-    seed: int
     ranks: int
-    strategy: str | None
-    tokens: Path | None
-    save_tokens: Path | None
-    out: Path | None
-    backend: str
-    timeout: float
 
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = Parser(
-        prog="[torchrun ...] python -m benchmarks.ladder",
-        description="Time training recipes of a film review classifier, one factor at a time: in "
-        "one process, or one recipe on every rank of torchrun.",
+    return Parser(
+        "[torchrun ...] python -m benchmarks.ladder",
+        "Time training recipes of a film review classifier, one factor at a time: in one process, "
+        "or one recipe on every rank of torchrun.",
+        Options,
     )
-    add = p.add_argument
-    what = p.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="recipes and strategies; run nothing")
-    what.add_argument("--recipe", nargs="+", metavar="NAME", help="these, timed in turn")
-    what.add_argument("--ladder", choices=list(SIZES), help="all recipes of a size")
-    add("--size", choices=list(SIZES), help="of model and data, with --recipe or --list (cpu)")
-    add("--strategy", choices=list(STRATEGIES), help="how ranks share the step (ddp)")
-    add("--batch", type=positive, metavar="ROWS", help="of the plain recipe, all ranks (12)")
-    add("--steps", type=positive, help="of the plain batch, a pass (8, or 256 of size full)")
-    add("--repeats", type=positive, default=7, help="timed passes of each recipe (7)")
-    add("--together", type=int, default=0, metavar="ROWS", help="in turn with the first (all)")
-    add("--accuracy", type=int, default=0, metavar="SEEDS", help="then train each, and test it")
-    add("--minutes", type=seconds, default=math.inf, help="to begin no more after (no end)")
-    add("--resume", action="store_true", help="go on with what the file of --out has not")
-    add("--seed", type=int, default=0, help="of the parameters and of the order (0)")
-    add("--tokens", type=Path, metavar="FILE", help="read the reviews' token ids from there")
-    add("--save-tokens", type=Path, metavar="FILE", help="write them there, for --tokens")
-    add("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
-    add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="of ranks (auto)")
-    add("--timeout", type=rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
-    return p
 
 
 def read(arguments: list[str]) -> Options:
@@ -85,7 +69,7 @@ def read(arguments: list[str]) -> Options:
     Raises ValueError for what cannot be meant, or does not suit the ranks.
     """
     parsed = parser().parse_args(arguments)
-    if not (parsed.list or parsed.recipe or parsed.ladder or parsed.save_tokens):
+    if not (parsed.list or parsed.recipes or parsed.ladder or parsed.save_tokens):
         raise ValueError("say what to run: --recipe NAME, or --ladder cpu; --list names them all")
     if parsed.ladder and parsed.size not in (None, parsed.ladder):
         raise ValueError(f"--ladder {parsed.ladder} has its own size; leave out --size")
@@ -93,7 +77,7 @@ def read(arguments: list[str]) -> Options:
     on_ranks = "WORLD_SIZE" in os.environ and not parsed.list
     chosen = size(name, **({"batch": parsed.batch} if parsed.batch else {}))
     steps = parsed.steps or STEPS[name]
-    options = typed(
+    options = from_namespace(
         Options,
         parsed,
         recipes=recipes_of(parsed, name),
@@ -108,7 +92,7 @@ def read(arguments: list[str]) -> Options:
         raise ValueError("--resume goes on with a file: name it with --out FILE")
     for path in filter(None, (options.out, options.save_tokens)):
         check_writable(path)
-    if on_ranks and not parsed.recipe:
+    if on_ranks and not parsed.recipes:
         raise ValueError(
             "--ladder and --save-tokens are for one process; under torchrun use --recipe NAME "
             "--strategy ddp, or start it without torchrun"
@@ -122,8 +106,8 @@ def read(arguments: list[str]) -> Options:
 
 def recipes_of(parsed: argparse.Namespace, size_name: str) -> tuple[Recipe, ...]:
     """The recipes that are asked for. Raises ValueError for an unknown name."""
-    if parsed.recipe:
-        return tuple(recipe(each, size_name) for each in parsed.recipe)
+    if parsed.recipes:
+        return tuple(recipe(each, size_name) for each in parsed.recipes)
     return ladder(size_name) if parsed.ladder else ()
 
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from rankbook.parallel import init
 from rankbook.parallel.ring import ring_all_reduce
 from rankbook.programs.ending import telling
-from rankbook.programs.options import ranks
+from rankbook.programs.options import world_size_from_env
 
 START = "torchrun --standalone --nproc-per-node 4 -m rankbook.programs.ranks_live"
 NAMES = (
@@ -30,7 +30,7 @@ def main() -> dict:
     Raises RuntimeError if the ring's sum is not the library's.
     """
     with telling("ranks_live"):
-        ranks(START)
+        world_size_from_env(START)
         device = init()
     with telling("ranks_live", OSError):
         result = compare(device)

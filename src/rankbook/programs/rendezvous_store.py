@@ -17,7 +17,8 @@ from typing import NoReturn
 from torch.distributed import TCPStore
 
 from rankbook.programs.ending import telling
-from rankbook.programs.options import Parser, natural
+from rankbook.programs.number_types import nonnegative_int
+from rankbook.programs.options import Parser
 
 PORT = 29400  # torchrun's own, where an endpoint names none
 
@@ -59,7 +60,9 @@ def parser() -> Parser:
     p.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="to listen at (%(default)s)"
     )
-    p.add_argument("--port", type=natural, default=PORT, help="0: any free one (%(default)s)")
+    p.add_argument(
+        "--port", type=nonnegative_int, default=PORT, help="0: any free one (%(default)s)"
+    )
     return p
 
 

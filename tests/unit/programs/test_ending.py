@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankbook.programs import ending
-from rankbook.programs.options import ranks
+from rankbook.programs.options import world_size_from_env
 from tests.waiting import SOON
 
 GONE = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:4711. This is"
@@ -120,7 +120,7 @@ def test_a_damaged_word_of_the_attempt_before_does_not_matter(pauses, monkeypatc
 
 def test_ranks_are_torchruns(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert ranks("torchrun it") == 4
+    assert world_size_from_env("torchrun it") == 4
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(ValueError, match="no process group is described here; start it with torch"):
-        ranks("torchrun it")
+        world_size_from_env("torchrun it")

@@ -10,7 +10,7 @@ import pytest
 from torch.distributed.run import get_args_parser
 
 from rankbook import programs
-from rankbook.programs.options import typed
+from rankbook.programs.options import Parser, from_namespace, option
 
 FOLDER = Path(programs.__file__ or "").parent
 LOOPS = {"retrofit"}  # files that page 47 shows, each of which runs; none takes more than a folder
@@ -54,16 +54,43 @@ def test_every_option_is_explained(program):
     assert all(a.help and a.help != silent for a in program.parser()._actions)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Declared:
+    save_every: int = option(int, 10, metavar="STEPS", help="(10)")
+    rows: int | None = option(int, flag="--batch", group="batch", help="of all ranks")
+    each: int | None = option(int, group="batch", help="of one")
+    sharded: bool = option(bool, help="each rank keeps a part")
+    ranks: int
+
+
+def test_a_parser_is_made_of_the_fields_that_are_options():
+    parser = Parser("program", "What it does.", Declared)
+    made = vars(parser.parse_args([]))
+    assert made == {"save_every": 10, "rows": None, "each": None, "sharded": False}
+    assert made | {"ranks": 1} == dataclasses.asdict(Declared(ranks=1))
+    said = parser.parse_args(["--save-every", "3", "--batch", "8", "--sharded"])
+    assert from_namespace(Declared, said, ranks=2) == Declared(
+        save_every=3, rows=8, sharded=True, ranks=2
+    )
+    for words in ("[--save-every STEPS] [--batch ROWS | --each EACH]", "--sharded "):
+        assert words in parser.format_help()
+
+
+def test_one_line_has_one_option_of_a_group():
+    with pytest.raises(ValueError, match="argument --each: not allowed with argument --batch"):
+        Parser("program", "What it does.", Declared).parse_args(["--batch", "8", "--each", "4"])
+
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     steps: int
     batch: int
 
 
-def test_typed_takes_what_was_read_and_what_was_worked_out():
+def test_from_namespace_takes_what_was_read_and_what_was_worked_out():
     parsed = argparse.Namespace(steps=3, batch=None, verbose=True)
-    assert typed(Options, parsed, batch=16) == Options(steps=3, batch=16)
+    assert from_namespace(Options, parsed, batch=16) == Options(steps=3, batch=16)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'batch'"):
-        typed(Options, argparse.Namespace(steps=3))
+        from_namespace(Options, argparse.Namespace(steps=3))
     with pytest.raises(TypeError, match="unexpected keyword argument 'rows'"):
-        typed(Options, parsed, rows=1)
+        from_namespace(Options, parsed, rows=1)

@@ -6,84 +6,67 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankbook.programs.options import Parser, natural, positive, rate, seconds, share, typed
+from rankbook.programs.number_types import (
+    fraction,
+    nonnegative_float,
+    nonnegative_int,
+    positive_float,
+    positive_int,
+)
+from rankbook.programs.options import Parser, backend_option, from_namespace, option, timeout_option
 
 LR = {"toy": 0.05, "lm": 3e-3}
 SCALES = {"none": 0.0, "linear": 1.0, "sqrt": 0.5}  # the power of the world size in the rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What to train, how long, and what to keep of it; checked.
 
-    checkpoint: the folder of the run. model: one of LR. samples: of an epoch, all if None. length:
-    tokens of a sample of text. steps, epochs: one of them says when it is over. batch: samples of
-    a step, of all ranks; batch_per_rank: of one, if it grows with them. scale_lr: one of SCALES.
-    lr: for this many ranks. workers: of each rank. pace, timeout, grace: in seconds. pace_until: a
-    file; once it is there, there is no pace any more.
+    steps, epochs: one of them says when it is over. batch: samples of a step, of all ranks;
+    batch_per_rank: of one, if it grows with them. scale_lr: one of SCALES. lr: for this many ranks.
     """
 
-    checkpoint: Path
-    save_every: int
-    keep: int
-    sharded: bool
-    model: str
-    samples: int | None
-    length: int | None
-    dropout: float
-    steps: int | None
-    epochs: int | None
-    batch: int
-    batch_per_rank: int | None
-    scale_lr: str
-    lr: float
-    workers: int
-    seed: int
-    events: Path | None
-    pace: float
-    pace_until: Path | None
-    timeout: float
-    grace: float
-    backend: str
+    checkpoint: Path = option(Path, metavar="DIR", help="seen by all nodes (required)")
+    save_every: int = option(positive_int, 10, metavar="STEPS", help="(10)")
+    keep: int = option(positive_int, 3, metavar="N", help="checkpoints (3)")
+    sharded: bool = option(bool, help="FSDP2: each rank keeps and writes a part")
+    model: str = option(default="toy", choices=LR, help="a small net, or WikiText-2 (toy)")
+    samples: int | None = option(
+        positive_int, metavar="N", help="of an epoch (64, or all of the text)"
+    )
+    length: int | None = option(positive_int, metavar="TOKENS", help="of a sample of text (32)")
+    dropout: float = option(fraction, 0.0, metavar="P", help="(0)")
+    steps: int | None = option(
+        positive_int, group="end", metavar="N", help="optimizer steps in all"
+    )
+    epochs: int | None = option(positive_int, group="end", metavar="N", help="(2)")
+    batch: int = option(
+        positive_int, flag="--global-batch", group="batch", metavar="N", help="of all ranks (16)"
+    )
+    batch_per_rank: int | None = option(
+        positive_int, group="batch", metavar="N", help="grows with the ranks"
+    )
+    scale_lr: str = option(choices=SCALES, help="what the rate does then (required then)")
+    lr: float = option(positive_float, help="the learning rate (0.05, or 0.003 for text)")
+    workers: int = option(nonnegative_int, 0, help="loader processes of each rank (0)")
+    seed: int = option(int, 0, help="of the parameters, the order and dropout (0)")
+    events: Path | None = option(Path, metavar="FILE", help="append a line of JSON an event")
+    pace: float = option(nonnegative_float, 0.0, metavar="SECONDS", help="of a step, at least (0)")
+    pace_until: Path | None = option(Path, metavar="FILE", help="no longer, once it is there")
+    timeout: float = timeout_option(60.0)
+    grace: float = option(nonnegative_float, 20.0, metavar="SECONDS", help="to obey a signal (20)")
+    backend: str = backend_option()
 
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = Parser(
-        prog="[torchrun ...] -m rankbook.programs.elastic",
-        description="Train on any number of ranks, which may come, go and die: the run goes on "
-        "from its newest checkpoint, as if nothing had happened.",
+    return Parser(
+        "[torchrun ...] -m rankbook.programs.elastic",
+        "Train on any number of ranks, which may come, go and die: the run goes on from its newest "
+        "checkpoint, as if nothing had happened.",
+        Options,
     )
-    add = p.add_argument
-    add("--checkpoint", type=Path, metavar="DIR", help="seen by all nodes (required)")
-    add("--save-every", type=positive, default=10, metavar="STEPS", help="(10)")
-    add("--keep", type=positive, default=3, metavar="N", help="checkpoints (3)")
-    add(
-        "--sharded",
-        action="store_true",
-        help="FSDP2: each rank keeps and writes a part",
-    )
-    add("--model", choices=list(LR), default="toy", help="a small net, or WikiText-2 (toy)")
-    add("--samples", type=positive, metavar="N", help="of an epoch (64, or all of the text)")
-    add("--length", type=positive, metavar="TOKENS", help="of a sample of text (32)")
-    add("--dropout", type=share, default=0.0, metavar="P", help="(0)")
-    end = p.add_mutually_exclusive_group()
-    end.add_argument("--steps", type=positive, metavar="N", help="optimizer steps in all")
-    end.add_argument("--epochs", type=positive, metavar="N", help="(2)")
-    batch = p.add_mutually_exclusive_group()
-    batch.add_argument("--global-batch", type=positive, metavar="N", help="of all ranks (16)")
-    batch.add_argument("--batch-per-rank", type=positive, metavar="N", help="grows with the ranks")
-    add("--scale-lr", choices=list(SCALES), help="what the rate does then (required then)")
-    add("--lr", type=rate, help="the learning rate (0.05, or 0.003 for text)")
-    add("--workers", type=natural, default=0, help="loader processes of each rank (0)")
-    add("--seed", type=int, default=0, help="of the parameters, the order and dropout (0)")
-    add("--events", type=Path, metavar="FILE", help="append a line of JSON an event")
-    add("--pace", type=seconds, default=0.0, metavar="SECONDS", help="of a step, at least (0)")
-    add("--pace-until", type=Path, metavar="FILE", help="no longer, once it is there")
-    add("--timeout", type=rate, default=60.0, metavar="SECONDS", help="for a silent rank (60)")
-    add("--grace", type=seconds, default=20.0, metavar="SECONDS", help="to obey a signal (20)")
-    add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="(auto)")
-    return p
 
 
 def read(arguments: list[str]) -> Options:
@@ -106,7 +89,8 @@ def read(arguments: list[str]) -> Options:
     batch, scale_lr = batch_and_scale(parsed, ranks)
     lr = (parsed.lr or LR[parsed.model]) * ranks ** SCALES[scale_lr]
     epochs = 2 if parsed.steps is None and parsed.epochs is None else parsed.epochs
-    return typed(Options, parsed, batch=batch, scale_lr=scale_lr, lr=lr, epochs=epochs)
+    made = {"batch": batch, "scale_lr": scale_lr, "lr": lr, "epochs": epochs}
+    return from_namespace(Options, parsed, **made)
 
 
 def batch_and_scale(parsed: argparse.Namespace, ranks: int) -> tuple[int, str]:
@@ -117,7 +101,7 @@ def batch_and_scale(parsed: argparse.Namespace, ranks: int) -> tuple[int, str]:
                 "--scale-lr is for --batch-per-rank; a global batch is the same for any number of "
                 "ranks, and so is its learning rate"
             )
-        return parsed.global_batch or 16, "none"
+        return parsed.batch or 16, "none"
     if parsed.scale_lr is None:
         raise ValueError(
             "--batch-per-rank makes the global batch grow with the ranks; say what the learning "

@@ -5,41 +5,39 @@ from dataclasses import dataclass, fields
 from rankbook.mesh import Layout
 from rankbook.models import preset
 from rankbook.parallel import PipelinePlan, find_schedule
-from rankbook.programs.options import Parser, positive, typed
+from rankbook.programs.number_types import positive_float, positive_int
+from rankbook.programs.options import Parser, from_namespace, option
 from rankbook.programs.train_lm.options import Options as MeshOptions
-from rankbook.programs.train_lm.training import (
-    Training,
-    check_compile,
-    deciding,
-    left_open,
-    training_parser,
-)
+from rankbook.programs.train_lm.training import Training, check_compile, deciding, left_open
 
 __all__ = ["Options", "as_mesh", "deciding", "make_plan", "parser", "read"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options(Training):
     """What to train, on how many stages and replicas, and what to keep of it; checked.
 
-    stages: of a pipeline; replicas: of it, None for what suits the processes.
+    replicas: None for what suits the processes.
     """
 
-    stages: int
-    replicas: int | None
+    batch: int = option(positive_int, 40, help="rows of the text in a step, for all replicas (40)")
+    window: int = option(positive_int, 35, help="tokens of a row in a step (35)")
+    eps: float = option(positive_float, 1e-8, help="AdamW's epsilon (1e-08)")
+    evaluate_every: int | None = option(positive_int, 50, metavar="STEPS", help="(50)")
+    log_every: int = option(positive_int, 10, metavar="STEPS", help="(10)")
+    stages: int = option(positive_int, 2, help="parts of the model (2)")
+    replicas: int | None = option(
+        positive_int, help="pipelines side by side (as many as processes allow)"
+    )
 
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = training_parser(
-        "pipe_ddp",
+    return Parser(
+        "torchrun ... -m rankbook.programs.pipe_ddp",
         "Train a Transformer on WikiText-2: pipelines of stages, and replicas of them.",
-        batch=40, window=35, log_every=10, evaluate=50, eps=1e-8,
-    )  # fmt: skip
-    add = p.add_argument
-    add("--stages", type=positive, default=2, help="parts of the model (2)")
-    add("--replicas", type=positive, help="pipelines side by side (as many as processes allow)")
-    return p
+        Options,
+    )
 
 
 def read(arguments: list[str]) -> Options:
@@ -47,7 +45,7 @@ def read(arguments: list[str]) -> Options:
     parsed = parser().parse_args(arguments)
     if parsed.resume and parsed.checkpoint is None:
         raise ValueError("--resume needs --checkpoint DIR, the folder of the run to go on with")
-    return typed(Options, parsed, **left_open(parsed))
+    return from_namespace(Options, parsed, **left_open(parsed))
 
 
 def make_plan(options: Options, world_size: int) -> PipelinePlan:

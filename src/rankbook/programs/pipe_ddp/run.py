@@ -8,7 +8,7 @@ It is `rankbook.programs.train_lm` with ``--mesh pp=2,dp=2``, under the options 
 import sys
 
 from rankbook.parallel import init
-from rankbook.programs.options import ranks
+from rankbook.programs.options import world_size_from_env
 from rankbook.programs.pipe_ddp.options import as_mesh, make_plan, read
 from rankbook.programs.train_lm.options import Options
 from rankbook.programs.train_lm.run import work
@@ -22,6 +22,6 @@ def main(arguments: list[str] | None = None) -> dict:
 
     def options() -> Options:
         own = read(words)
-        return as_mesh(own, make_plan(own, ranks(START)))
+        return as_mesh(own, make_plan(own, world_size_from_env(START)))
 
     return work("pipe_ddp", options, init)

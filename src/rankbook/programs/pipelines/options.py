@@ -3,30 +3,30 @@
 from dataclasses import dataclass
 
 from rankbook.parallel import schedule_names
-from rankbook.programs.options import Parser, positive, ranks, typed
+from rankbook.programs.number_types import positive_int
+from rankbook.programs.options import Parser, from_namespace, option, world_size_from_env
 
 START = "torchrun --standalone --nproc-per-node 2 -m rankbook.programs.pipelines --schedule zbv"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """schedule: one of `schedule_names()`. microbatches: parts of a batch. ranks: there are."""
+    """How the pipeline is run, and on how many ranks there are."""
 
-    schedule: str
-    microbatches: int
+    schedule: str = option(
+        default="1f1b", metavar="NAME", help=f"{', '.join(schedule_names())} (1f1b)"
+    )
+    microbatches: int = option(positive_int, 8, metavar="N", help="of a batch (8)")
     ranks: int
 
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = Parser(
-        prog="torchrun ... -m rankbook.programs.pipelines",
-        description="Three training steps in a pipeline, beside the same three in one process.",
+    return Parser(
+        "torchrun ... -m rankbook.programs.pipelines",
+        "Three training steps in a pipeline, beside the same three in one process.",
+        Options,
     )
-    names = ", ".join(schedule_names())
-    p.add_argument("--schedule", metavar="NAME", default="1f1b", help=f"{names} (1f1b)")
-    p.add_argument("--microbatches", type=positive, metavar="N", default=8, help="of a batch (8)")
-    return p
 
 
 def read(arguments: list[str]) -> Options:
@@ -34,4 +34,5 @@ def read(arguments: list[str]) -> Options:
 
     Raises ValueError for what cannot be meant, and where torchrun has described no ranks.
     """
-    return typed(Options, parser().parse_args(arguments), ranks=ranks(START))
+    parsed = parser().parse_args(arguments)
+    return from_namespace(Options, parsed, ranks=world_size_from_env(START))

@@ -1,12 +1,11 @@
 """The options of a model with experts: how many, how many of them a token goes through, balance."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from rankbook.mesh import Layout
-from rankbook.programs.options import Parser, positive, rate
-
-if TYPE_CHECKING:
-    from rankbook.programs.train_lm.options import Options
+from rankbook.programs.number_types import positive_float, positive_int
+from rankbook.programs.options import option
 
 EXPERTS, TOP_K = 8, 2  # where --mesh has ep and nothing else is said
 BALANCE = ("none", "loss", "bias")
@@ -18,21 +17,27 @@ RATE = 1e-2
 DECIDING = ("experts", "top_k", "capacity", "balance")
 
 
-def add_mixture(p: Parser) -> None:
-    """What the command line may say of experts."""
-    add = p.add_argument
-    ep = f"of each layer, in place of its perceptron ({EXPERTS} if --mesh has ep, otherwise none)"
-    add("--experts", type=positive, metavar="N", help=ep)
-    add("--top-k", type=positive, metavar="N", help=f"experts that a token goes through ({TOP_K})")
-    capacity = (
-        "of an expert, in equal shares of a row's tokens, 1.25 for example: choices beyond it are "
-        "dropped (nothing is)"
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """The experts of a layer: none if 0, and the rest is None then."""
+
+    experts: int = option(
+        positive_int, 0, metavar="N",
+        help=f"of each layer, in place of its perceptron ({EXPERTS} if --mesh has ep, otherwise "
+        "none)",
+    )  # fmt: skip
+    top_k: int | None = option(
+        positive_int, metavar="N", help=f"experts that a token goes through ({TOP_K})"
     )
-    add("--capacity", type=rate, metavar="FACTOR", help=capacity)
-    add("--balance", choices=BALANCE, help="what keeps experts equally busy (bias)")
+    capacity: float | None = option(
+        positive_float, metavar="FACTOR",
+        help="of an expert, in equal shares of a row's tokens, 1.25 for example: choices beyond it "
+        "are dropped (nothing is)",
+    )  # fmt: skip
+    balance: str | None = option(choices=BALANCE, help="what keeps experts equally busy (bias)")
 
 
-def mixture(parsed: Any, layout: Layout) -> dict[str, Any]:
+def complete_mixture(parsed: Any, layout: Layout) -> dict[str, Any]:
     """The options of `DECIDING`, completed. Raises ValueError where there are no experts."""
     words = (word.partition("=")[0].strip() for word in (parsed.mesh or "").split(","))
     experts = parsed.experts or (EXPERTS if "ep" in words else 0)
@@ -44,7 +49,7 @@ def mixture(parsed: Any, layout: Layout) -> dict[str, Any]:
                     f"{option} is of experts, and this model has none; add --experts {EXPERTS}, "
                     f"or leave out {option}"
                 )
-        return {"experts": 0}
+        return {}
     return {
         "experts": experts,
         "top_k": parsed.top_k or min(TOP_K, experts),
@@ -53,7 +58,7 @@ def mixture(parsed: Any, layout: Layout) -> dict[str, Any]:
     }
 
 
-def in_config(options: "Options") -> dict[str, Any]:
+def in_config(options: Mixture) -> dict[str, Any]:
     """What a `TransformerConfig` says of experts."""
     if not options.experts:
         return {}
@@ -66,20 +71,20 @@ def in_config(options: "Options") -> dict[str, Any]:
     }
 
 
-def check_mixture(options: "Options") -> None:
+def check_mixture(options: Mixture, compiled: bool, microbatches: int) -> None:
     """Raise ValueError for what cannot be trained with experts."""
-    if options.experts and options.compile:
+    if options.experts and compiled:
         raise ValueError(
             "--compile does not go with experts: how many tokens each gets is known only when it "
             "gets them; leave out --compile"
         )
-    if options.balance == "loss" and (options.microbatches or 1) > 1:
+    if options.balance == "loss" and microbatches > 1:
         raise ValueError(
             "--balance loss counts the tokens of the whole batch, and a layer sees one microbatch "
-            f"after the other, of {options.microbatches}; use --balance bias or none"
+            f"after the other, of {microbatches}; use --balance bias or none"
         )
 
 
-def deciding_mixture(options: "Options") -> dict[str, Any]:
+def deciding_mixture(options: Mixture) -> dict[str, Any]:
     """The options that a run has to keep when it goes on; None without experts."""
     return {name: getattr(options, name) or None for name in DECIDING}

@@ -7,46 +7,34 @@ from typing import Any
 from rankbook.mesh import Layout
 from rankbook.models import preset
 from rankbook.parallel import PipelinePlan, find_schedule
-from rankbook.programs.options import Parser, positive, rate, share, typed
+from rankbook.programs.number_types import positive_int
+from rankbook.programs.options import Parser, from_namespace
 from rankbook.programs.train_lm import syncing
-from rankbook.programs.train_lm.mixture import add_mixture, check_mixture, in_config, mixture
-from rankbook.programs.train_lm.training import (
-    Training,
-    check_compile,
-    left_open,
-    training_parser,
-)
+from rankbook.programs.train_lm.mixture import Mixture, check_mixture, complete_mixture, in_config
+from rankbook.programs.train_lm.syncing import Syncing
+from rankbook.programs.train_lm.training import Training, check_compile, left_open
 
 
-@dataclass(frozen=True)
-class Options(Training):
+@dataclass(frozen=True, kw_only=True)
+class Options(Mixture, Syncing, Training):
     """What to train, on which mesh, and what to keep of it; checked.
 
     layout: the mesh of ranks. stages: of the pipeline, a multiple of `layout.pp`. The schedule and
-    the number of microbatches are worked out. sync: when replicas meet, with the outer step's
-    learning rate and momentum if it is DiLoCo's. experts: of a layer, 0 for none (and the rest is
-    None then). capacity: None if no token is dropped. balance: one of `mixture.BALANCE`.
+    the number of microbatches are worked out.
     """
 
     layout: Layout
     stages: int
-    sync: str = "every"
-    outer_lr: float | None = None
-    outer_momentum: float | None = None
-    experts: int = 0
-    top_k: int | None = None
-    capacity: float | None = None
-    balance: str | None = None
 
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = training_parser(
-        "train_lm",
+    p = Parser(
+        "torchrun ... -m rankbook.programs.train_lm",
         "Train a Transformer on WikiText-2 on any mesh of ranks. With --log-file run.jsonl and no "
         "--checkpoint, the state is kept in the folder run, where --resume finds it.",
-        batch=32, window=32, log_every=1, evaluate=None,
-    )  # fmt: skip
+        Training,
+    )
     add = p.add_argument
     mesh = "pp=2,dp=2,tp=2: stages, replicas, parts of a layer; cp: parts of a sequence; ep: "
     mesh += "replicas with experts of their own; 1 each if left out (all in dp)"
@@ -54,10 +42,11 @@ def parser() -> Parser:
     shard = "fsdp: the replicas share one copy of the states; a number: so many of them do (none)"
     add("--shard", default="none", metavar="none|fsdp|N", help=shard)
     passes = "without a pipeline: backward passes whose gradients are added up for a step (1)"
-    add("--grad-accum", type=positive, metavar="N", help=passes)
-    add("--stages", type=positive, help="of the pipeline, with several a process (as many as pp)")
-    syncing.add_sync(add, rate, share)
-    add_mixture(p)
+    add("--grad-accum", type=positive_int, metavar="N", help=passes)
+    stages = "of the pipeline, with several a process (as many as pp)"
+    add("--stages", type=positive_int, help=stages)
+    p.add_options(Syncing)
+    p.add_options(Mixture)
     add("--no-checkpoint", action="store_true", help="keep no state, also with --log-file")
     return p
 
@@ -76,10 +65,10 @@ def read(arguments: list[str], world_size: int) -> Options:
             f"{layout.ranks} (nodes x --nproc-per-node), or use a mesh of {world_size}"
         )
     made = {"layout": layout, "checkpoint": kept_in(parsed)}
-    made |= left_open(parsed) | syncing.left_open(parsed) | mixture(parsed, layout)
+    made |= left_open(parsed) | syncing.left_open(parsed) | complete_mixture(parsed, layout)
     plan = make_plan(parsed, layout)
     made |= {n: getattr(plan, n) for n in ("schedule", "microbatches", "stages")}
-    options = typed(Options, parsed, **made)
+    options = from_namespace(Options, parsed, **made)
     check(options, plan)
     return options
 
@@ -136,5 +125,5 @@ def check(options: Options, plan: PipelinePlan) -> None:
     plan.check_batch(options.batch)
     options.layout.check_window(options.window)
     check_compile(options.compile, plan.schedule)
-    check_mixture(options)
-    syncing.check(options)
+    check_mixture(options, options.compile, plan.microbatches)
+    syncing.check(options, options.layout, options.experts)

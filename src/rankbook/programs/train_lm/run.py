@@ -26,7 +26,7 @@ from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.models import TransformerLM, preset
 from rankbook.parallel import init
 from rankbook.programs.ending import telling
-from rankbook.programs.options import ranks
+from rankbook.programs.options import world_size_from_env
 from rankbook.programs.report import Log
 from rankbook.programs.resuming import open_run
 from rankbook.programs.train_lm import syncing
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> dict:
 
     def options() -> Options:
         parser().parse_args(words)  # what is wrong everywhere is said first
-        return read(words, ranks(f"{START} --mesh pp=2,dp=2,tp=2"))
+        return read(words, world_size_from_env(f"{START} --mesh pp=2,dp=2,tp=2"))
 
     return work("train_lm", options, init)
 

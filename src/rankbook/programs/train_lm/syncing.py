@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,22 +13,28 @@ from torch.optim import SGD, Optimizer
 
 from rankbook.checkpoint import Agreed, capture_replicas, load_replicas
 from rankbook.checkpoint.pipeline import PipelineSaved
+from rankbook.mesh import Layout
 from rankbook.mesh.sharded_model import ShardedModel
+from rankbook.programs.number_types import fraction, positive_float
+from rankbook.programs.options import option
 from rankbook.sync import DiLoCo, LocalSGD
-
-if TYPE_CHECKING:
-    from rankbook.programs.train_lm.options import Options
 
 EVERY = "every"  # step: data parallelism
 OUTER = {"outer_lr": 0.7, "outer_momentum": 0.9}  # https://arxiv.org/abs/2311.08105
 
 
-def add_sync(add: Any, rate: Any, share: Any) -> None:
-    """The options, given to `add`, a parser's ``add_argument``; rate, share: kinds of numbers."""
-    how = "when replicas meet: every step; local:H or diloco:H, after H steps alone (every)"
-    add("--sync", default=EVERY, metavar="every|local:H|diloco:H", help=how)
-    add("--outer-lr", type=rate, help="of DiLoCo's outer steps (0.7)")
-    add("--outer-momentum", type=share, help="Nesterov's, of DiLoCo's outer steps (0.9)")
+@dataclass(frozen=True, kw_only=True)
+class Syncing:
+    """When replicas meet, with the outer step's learning rate and momentum if it is DiLoCo's."""
+
+    sync: str = option(
+        default=EVERY, metavar="every|local:H|diloco:H",
+        help="when replicas meet: every step; local:H or diloco:H, after H steps alone (every)",
+    )  # fmt: skip
+    outer_lr: float | None = option(positive_float, help="of DiLoCo's outer steps (0.7)")
+    outer_momentum: float | None = option(
+        fraction, help="Nesterov's, of DiLoCo's outer steps (0.9)"
+    )
 
 
 def left_open(parsed: Any) -> dict[str, float]:
@@ -61,28 +68,28 @@ def parse(text: str) -> tuple[str, int] | None:
     return found[1], int(found[2])
 
 
-def check(options: "Options") -> None:
+def check(options: Syncing, layout: Layout, experts: int) -> None:
     """Raise ValueError where replicas cannot train alone."""
     if options.sync == EVERY:
         return
     alone = f"--sync {options.sync} lets each replica train alone"
-    if options.layout.shard > 1:
+    if layout.shard > 1:
         raise ValueError(
             f"{alone}, and --shard has them share one copy of the parameters; leave out one of both"
         )
-    if options.layout.ep > 1 or getattr(options, "experts", None):
+    if layout.ep > 1 or experts:
         raise ValueError(
             f"{alone}, and experts are balanced over all ranks in every step; use a model without "
             "experts, or --sync every"
         )
 
 
-def deciding(options: "Options") -> dict[str, Any]:
+def deciding(options: Syncing) -> dict[str, Any]:
     """The options that a run has to keep when it goes on."""
     return {name: getattr(options, name) for name in ("sync", *OUTER)}
 
 
-def begin(options: "Options", part: ShardedModel) -> DiLoCo | None:
+def begin(options: Syncing, part: ShardedModel) -> DiLoCo | None:
     """Let the replicas of `part` train alone, as the options say; None if they meet every step."""
     way = parse(options.sync)
     if way is None:

@@ -2,48 +2,45 @@
 
 from dataclasses import dataclass
 
-from rankbook.programs.options import Parser, natural, positive, ranks, rate, typed
+from rankbook.programs.number_types import nonnegative_int, positive_float, positive_int
+from rankbook.programs.options import (
+    Parser,
+    backend_option,
+    from_namespace,
+    option,
+    timeout_option,
+    world_size_from_env,
+)
 from rankbook.training import WAYS
 
 START = "torchrun --standalone --nproc-per-node 2 -m rankbook.programs.uneven --inputs 5 6"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to train; checked.
+    """How to train; checked. inputs: of each rank, in their order."""
 
-    how: one of WAYS. inputs: of each rank, in their order. lr: the learning rate of SGD. seed: of
-    the parameters. timeout: seconds that a rank waits for a silent one.
-    """
-
-    how: str
-    inputs: tuple[int, ...]
-    epochs: int
-    lr: float
-    seed: int
-    backend: str
-    timeout: float
+    how: str = option(default="join", choices=WAYS, help="what to do about it (join)")
+    inputs: tuple[int, ...] = option(
+        nonnegative_int, group="what", nargs="+", metavar="N", help="of each rank (5, 6, 7, ...)"
+    )
+    samples: int | None = option(
+        positive_int, group="what", metavar="N", help="inputs, dealt out to all"
+    )
+    epochs: int = option(positive_int, 3, help="(3)")
+    lr: float = option(positive_float, 0.5, help="the learning rate of SGD (0.5)")
+    seed: int = option(int, 0, help="of the parameters (0)")
+    backend: str = backend_option()
+    timeout: float = timeout_option()
 
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = Parser(
-        prog="torchrun ... -m rankbook.programs.uneven",
-        description="Train on ranks that have different numbers of inputs, in one of several ways.",
+    return Parser(
+        "torchrun ... -m rankbook.programs.uneven",
+        "Train on ranks that have different numbers of inputs, in one of several ways.",
+        Options,
     )
-    add = p.add_argument
-    add("--how", choices=WAYS, default="join", help="what to do about it (join)")
-    what = p.add_mutually_exclusive_group()
-    what.add_argument(
-        "--inputs", type=natural, nargs="+", metavar="N", help="of each rank (5, 6, 7, ...)"
-    )
-    what.add_argument("--samples", type=positive, metavar="N", help="inputs, dealt out to all")
-    add("--epochs", type=positive, default=3, help="(3)")
-    add("--lr", type=rate, default=0.5, help="the learning rate of SGD (0.5)")
-    add("--seed", type=int, default=0, help="of the parameters (0)")
-    add("--backend", choices=["auto", "gloo", "nccl"], default="auto", help="(auto)")
-    add("--timeout", type=rate, default=600.0, metavar="SECONDS", help="for a silent rank (600)")
-    return p
 
 
 def read(arguments: list[str]) -> Options:
@@ -52,7 +49,7 @@ def read(arguments: list[str]) -> Options:
     Raises ValueError for what cannot be meant, and where torchrun has described no ranks.
     """
     parsed = parser().parse_args(arguments)
-    count = ranks(START)
+    count = world_size_from_env(START)
     if parsed.samples is not None:
         inputs = deal(parsed.samples, count)
     else:
@@ -67,7 +64,7 @@ def read(arguments: list[str]) -> Options:
         raise ValueError(
             f"--how {parsed.how} needs an input on every rank; give each 1 or more, or use join"
         )
-    return typed(Options, parsed, inputs=inputs)
+    return from_namespace(Options, parsed, inputs=inputs)
 
 
 def deal(samples: int, ranks: int) -> tuple[int, ...]:

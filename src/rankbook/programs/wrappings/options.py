@@ -1,21 +1,33 @@
 """The options of wrappings: read and checked before any rank is started."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from rankbook.parallel import WRAPPINGS, schedule_names
-from rankbook.programs.options import Parser, positive, typed
+from rankbook.programs.number_types import positive_int
+from rankbook.programs.options import Parser, from_namespace, option
+
+SCHEDULES = tuple(schedule_names())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """schedule, wrapping, microbatches: all to be tried with each other. json: instead of text."""
 
-    schedule: list[str]
-    wrapping: list[str]
-    microbatches: list[int]
-    json: bool
+    schedule: Sequence[str] = option(
+        default=SCHEDULES, nargs="+", metavar="NAME", choices=SCHEDULES,
+        help=f"{', '.join(SCHEDULES)} (all)",
+    )  # fmt: skip
+    wrapping: Sequence[str] = option(
+        default=tuple(WRAPPINGS), nargs="+", metavar="NAME", choices=WRAPPINGS,
+        help=f"{', '.join(map(repr, WRAPPINGS))} (all)",
+    )  # fmt: skip
+    microbatches: Sequence[int] = option(
+        positive_int, (2, 4, 8), nargs="+", metavar="N", help="of each of the two pipelines (2 4 8)"
+    )
+    json: bool = option(bool, help="one JSON document instead of a table")
 
     def trials(self) -> list[tuple[str, str, int]]:
         """(schedule, wrapping, microbatches), in the order in which they are tried."""
@@ -25,25 +37,16 @@ class Options:
 
 def parser() -> Parser:
     """What the command line may say."""
-    p = Parser(
-        prog="python -m rankbook.programs.wrappings",
-        description="Try each data-parallel wrapping of a pipeline's stages under each schedule, "
-        "on four ranks on this machine, beside the unsplit model. All of it takes a minute or two.",
+    return Parser(
+        "python -m rankbook.programs.wrappings",
+        "Try each data-parallel wrapping of a pipeline's stages under each schedule, on four ranks "
+        "on this machine, beside the unsplit model. All of it takes a minute or two.",
+        Options,
     )
-    add = p.add_argument
-    schedules, wrappings = schedule_names(), list(WRAPPINGS)
-    add("--schedule", nargs="+", metavar="NAME", default=schedules, choices=schedules,
-        help=f"{', '.join(schedules)} (all)")  # fmt: skip
-    add("--wrapping", nargs="+", metavar="NAME", default=wrappings, choices=wrappings,
-        help=f"{', '.join(map(repr, wrappings))} (all)")  # fmt: skip
-    add("--microbatches", nargs="+", type=positive, metavar="N", default=[2, 4, 8],
-        help="of each of the two pipelines (2 4 8)")  # fmt: skip
-    add("--json", action="store_true", help="one JSON document instead of a table")
-    return p
 
 
 def read(arguments: list[str]) -> Options:
     """The options of a command line. Raises ValueError for what cannot be meant."""
     if "WORLD_SIZE" in os.environ:
         raise ValueError("it starts its four ranks itself; start it with python, not torchrun")
-    return typed(Options, parser().parse_args(arguments))
+    return from_namespace(Options, parser().parse_args(arguments))
