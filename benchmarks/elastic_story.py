@@ -15,10 +15,10 @@ from signal import SIGKILL, SIGTERM, Signals
 from tempfile import TemporaryDirectory
 
 from benchmarks.record import write
+from plots.events import elastic_table, grouped
 from rankbook.elastic.events import audit, losses, read_events
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
-from rankbook.plots.events import elastic_table, grouped
 
 PROGRAM = "from rankbook.programs import elastic\nelastic.main()\n"
 ELASTIC = (

@@ -29,9 +29,9 @@ from rankbook.speed import (
     PeakMemory,
     Reviews,
     compare,
-    in_turns,
     loader,
     size,
+    time_interleaved,
     tokenised,
 )
 from rankbook.speed.routes import extract, train_only
@@ -246,7 +246,7 @@ def timed(weights: dict, train: Reviews, repeats: int) -> tuple[dict, dict]:
         with PeakMemory("cpu") as memory:
             do()
         grown[way] = memory.grown
-    return in_turns(work, repeats), grown
+    return time_interleaved(work, repeats), grown
 
 
 def of_a_batch(way: str, weights: dict, batch: Batch):

@@ -12,7 +12,7 @@ import os
 import torch
 
 from benchmarks.record import check_repeats, load_average, write
-from rankbook.plots import recovered
+from plots import recovered
 from rankbook.speed.batches import WAYS, padding
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import recipe

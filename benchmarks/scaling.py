@@ -276,7 +276,7 @@ def memory_row(found: Mapping) -> dict:
 
 
 def picture(found: Mapping, memory: list[dict]) -> dict:
-    """What `rankbook.plots.more_ranks` draws: lists, as JSON has no other keys than text."""
+    """What `plots.more_ranks` draws: lists, as JSON has no other keys than text."""
     rates = [{"kind": r["kind"], "ranks": r["ranks"], "rate": r["rows/s"]} for r in table(found)]
     hidden = [
         {"kind": kind, "ranks": n} | summary(shares, unit=1.0)

@@ -84,7 +84,7 @@ def table(found: dict, options: argparse.Namespace) -> list[dict]:
 
 
 def memory(found: dict, ranks: int) -> list[dict]:
-    """What `rankbook.plots.rank_memory` draws, for the strategies proper."""
+    """What `plots.rank_memory` draws, for the strategies proper."""
     rows = []
     for way in STRATEGIES:
         by_formula = vars(formula(way, found["parameters"], ranks))
@@ -93,7 +93,7 @@ def memory(found: dict, ranks: int) -> list[dict]:
 
 
 def rates(rows: list[dict], ranks: int) -> dict[str, dict[int, float]]:
-    """Samples per second by strategy and ranks, for `rankbook.plots.scaling`; a thread a rank."""
+    """Samples per second by strategy and ranks, for `plots.scaling`; a thread a rank."""
     one = rows[0]["samples/s"]
     return {r["strategy"]: {1: one, ranks: r["samples/s"]} for r in rows if r["strategy"] != ALONE}
 

@@ -17,7 +17,7 @@ sys.path[:0] = [str(BOOK / "ext")]
 
 from bookext import moving  # noqa: E402
 
-from rankbook.plots.palette import TONES  # noqa: E402
+from plots.palette import TONES  # noqa: E402
 
 HTML_LANG = {"en": "en", "zh": "zh-CN"}
 PAGE = """<!DOCTYPE html>

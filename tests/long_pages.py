@@ -42,8 +42,9 @@ def of_chapter(path: Path, made: Keys) -> str:
 def of_text(path: Path, root: Path) -> list[Path]:
     """Of another page: the folders that a page of the reference names; else all it may show."""
     if path.parent.name == "api":
-        home = root / "src" / "rankbook"
-        named = set(re.findall(r"\brankbook\.(\w+)", path.read_text("utf-8")))
+        home = root / "src"
+        text = path.read_text("utf-8")
+        named = {n.replace(".", "/") for n in re.findall(r"\brankbook\.\w+|\bplots\b", text)}
         return [p for n in named for p in (*home.glob(f"{n}/**/*"), *home.glob(f"{n}.py"))]
     tocs = [root / "_toc.yml", root / "book" / "zh" / "_toc.yml"]
     every = [*(root / "src").rglob("*"), *(root / "launch").rglob("*"), *results(root)]

@@ -19,8 +19,8 @@ from torch import nn
 from torch.distributed import rpc
 from torch.distributed.pipeline.sync import Pipe
 
+from originals.pipe_tutorial import tutorial_batch, tutorial_columns, tutorial_stages
 from rankbook.models import TransformerConfig
-from rankbook.models.pipe_tutorial import tutorial_batch, tutorial_columns, tutorial_stages
 
 
 def wrap(settings):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from originals.pipe_tutorial import tutorial_batch, tutorial_columns, tutorial_stages
 from rankbook.models import TransformerConfig
-from rankbook.models.pipe_tutorial import tutorial_batch, tutorial_columns, tutorial_stages
 from rankbook.parallel import Pipeline, PipelinePlan, average_gradients, clip_grad_norm
 
 REPLICAS = STAGES = 2

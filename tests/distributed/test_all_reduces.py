@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
+from bookext.moving_twins.collectives import collective
 
 from rankbook.parallel.all_reduce_cost import (
     WAYS,
@@ -14,7 +15,6 @@ from rankbook.parallel.all_reduce_cost import (
     time_ping_pong,
 )
 from rankbook.parallel.by_rank_0 import all_reduce_by_rank_0
-from rankbook.parallel.collective_steps import collective
 from rankbook.parallel.halving_doubling import halving_doubling_all_reduce
 from rankbook.parallel.ring import ring_all_reduce
 from tests.distributed.launch import run_ranks

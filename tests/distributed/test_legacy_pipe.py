@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from originals.pipe_tutorial import tutorial_stages
 from rankbook.data import wikitext2
 from rankbook.data.sources import SHA256
 from rankbook.models import TransformerConfig
-from rankbook.models.pipe_tutorial import tutorial_stages
 from tests.distributed.launch import run_ranks
 from tests.distributed.legacy_ranks import STAGES, train_pipelines, train_whole
 

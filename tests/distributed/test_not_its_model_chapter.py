@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
-from rankbook.models import TransformerLM, TutorialDecoder, initialise, keep_half
-from rankbook.models.pipelining_tutorial import LAYERS
+from originals.pipelining_tutorial import LAYERS, TutorialDecoder, keep_half
+from rankbook.models import TransformerLM, initialise
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
 from tests.live.kernel import Notebook
@@ -136,7 +136,7 @@ def test_the_rule_for_two_keeps_everything_on_other_stages():
 
 FOUR = """%%ranks
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
-from rankbook.models import TutorialDecoder, keep_half
+from originals.pipelining_tutorial import TutorialDecoder, keep_half
 
 mine = keep_half(TutorialDecoder(50, 32, 4), rank)
 stage = PipelineStage(mine, rank, world_size, device)

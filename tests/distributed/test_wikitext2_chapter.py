@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from benchmarks.wikitext2_alone import RATES
+from plots import recorded
 from rankbook.checkpoint import PipelineCheckpoints
 from rankbook.models import TransformerLM, token_loss
-from rankbook.plots import recorded
 from rankbook.training import mean_loss
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, batches

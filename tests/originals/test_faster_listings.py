@@ -14,9 +14,9 @@ import torch
 import torchmetrics  # noqa: F401  before transformers is stood in for, which it looks at
 from torch import nn
 
+from originals.faster_text import WithLoss, common, fabric_program, plain_program
 from rankbook.models import Classifier
 from rankbook.speed import Reviews, size
-from rankbook.speed.faster_text import WithLoss, common, fabric_program, plain_program
 from tests.originals.listing import ORIGINALS
 from tests.originals.lost_lines import COMMENTS, indented, statements
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rankbook.speed import text_numbers as numbers
+from originals import faster_numbers as numbers
 from tests.originals.listing import ORIGINALS
 
 TEXT = "3-train-faster-distilbert-imdb.md"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rankbook.models import TutorialDecoder, keep_half
+from originals.pipelining_tutorial import TutorialDecoder, keep_half
 from tests.originals.listing import listing
 
 pytestmark = pytest.mark.long

@@ -4,7 +4,7 @@ import json
 
 from benchmarks.elastic_story import KEPT, Story, slim
 from benchmarks.record import RESULTS
-from rankbook.plots.events import elastic_gaps, elastic_worlds
+from plots.events import elastic_gaps, elastic_worlds
 
 STORY = json.loads((RESULTS / "elastic_story-cpu-2.json").read_text("utf-8"))
 

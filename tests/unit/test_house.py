@@ -4,6 +4,7 @@ Imports are read from the source, those in functions and under ``if TYPE_CHECKIN
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ FLOORS: dict[str, set[str]] = {
     "symptoms": set(),
     "data": set(),
     "live": {"autopsy", "symptoms"},
-    "plots": set(),
     "checkpoint": set(),
     "experts": {"comm"},
     "models": {"data", "experts"},
@@ -157,4 +157,9 @@ def test_programs_load_nothing_of_the_notebooks():
     while todo:
         todo += (new := uses[todo.pop()] - seen)
         seen |= new
-    assert not {name for name in seen if room(name) in {"live", "magics", "plots", "testbed"}}
+    assert not {name for name in seen if room(name) in {"live", "magics", "testbed"}}
+
+
+def test_the_library_does_without_what_only_pages_use():
+    alone = re.compile(r"^\s*(?:from|import) (?:plots|originals)\b", re.MULTILINE)
+    assert not [name for name, path in MODULES.items() if alone.search(path.read_text("utf-8"))]

@@ -4,7 +4,7 @@ import drawsvg
 
 from diagrams.kit.geometry import UNIT, Box
 from diagrams.kit.words import LEADING, lines, runs, width
-from rankbook.plots.theme import BAD, GOOD, GROUND, INK, LINE, PAPER, QUIET
+from plots.theme import BAD, GOOD, GROUND, INK, LINE, PAPER, QUIET
 
 DOT = 5.5
 

@@ -8,7 +8,7 @@ from diagrams.kit.marks import Marks
 from diagrams.kit.messages import Messages
 from diagrams.kit.shapes import Shapes
 from diagrams.kit.words import LEADING, SIZE, Saying, lines, runs, width
-from rankbook.plots.theme import BAD, GOOD, GROUND, INK, LINE, PAPER, QUIET, color
+from plots.theme import BAD, GOOD, GROUND, INK, LINE, PAPER, QUIET, color
 
 FAMILY = (
     "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'PingFang SC', 'Microsoft YaHei', "

@@ -4,7 +4,7 @@ import drawsvg
 
 from diagrams.kit.geometry import UNIT, Box
 from diagrams.kit.words import LEADING, lines
-from rankbook.plots.theme import GROUND, INK, LINE, PAPER, QUIET, ink_on
+from plots.theme import GROUND, INK, LINE, PAPER, QUIET, ink_on
 
 ROUND = 6
 BORDER = 1.5

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from rankbook.plots.palette import VARIABLES
+from plots.palette import VARIABLES
 
 AROUND = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
 # What a file has to be readable on a dark ground by itself; a page has a ground of its own.

@@ -16,7 +16,7 @@ from sphinx.util import logging
 from bookext.inline import COLOUR, inline
 from bookext.labels import Untranslated, translate
 from bookext.lighter import SVG, lightened, outside
-from rankbook.plots.palette import VARIABLES
+from plots.palette import VARIABLES
 
 SCALE = 1.5  # CSS pixels of a unit of the drawing, where there is room
 SIZE = re.compile(r'(?<= width="|height=")[\d.]+')

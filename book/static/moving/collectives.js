@@ -1,6 +1,6 @@
 /* A collective, step by step: every chunk's way, what each rank has sent, the time by alpha and beta.
 
-   The steps are those of rankbook.parallel.collective_steps, the numbers too. */
+   The steps are those of bookext.moving_twins.collectives, the numbers too. */
 "use strict";
 
 (() => {

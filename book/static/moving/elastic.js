@@ -1,6 +1,6 @@
 /* The recorded run of the elastic chapter, played: a frame is a tenth of a second.
 
-   The record's worlds, gaps and lives are read by rankbook.plots.events; here is what they say at
+   The record's worlds, gaps and lives are read by plots.events; here is what they say at
    a moment. A test compares every number of every frame with the record. */
 "use strict";
 

@@ -1,6 +1,6 @@
 /* Who reads which sample: ranks, their loader workers, and the ways to share the samples out.
 
-   What each reader reads is what rankbook.data.shares computes, to the order that torch shuffles. */
+   What each reader reads is what bookext.moving_twins.readers computes, to the order that torch shuffles. */
 "use strict";
 
 (() => {

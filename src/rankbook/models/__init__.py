@@ -9,14 +9,6 @@ from rankbook.models.transformer import TransformerConfig, TransformerLM, initia
 if TYPE_CHECKING:
     from rankbook.models.classifier import Classifier, ClassifierConfig
     from rankbook.models.loss import token_loss
-    from rankbook.models.pipe_tutorial import (
-        TutorialEmbedding,
-        TutorialHead,
-        tutorial_batch,
-        tutorial_columns,
-        tutorial_stages,
-    )
-    from rankbook.models.pipelining_tutorial import TutorialDecoder, keep_half
     from rankbook.models.pretrained import load_pretrained
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -1,10 +1,10 @@
-"""`collectives` shows what rankbook.parallel.collective_steps computes, to the last digit."""
+"""`collectives` shows what bookext.moving_twins.collectives computes, to the last digit."""
 
 import itertools
 
 import pytest
+from bookext.moving_twins.collectives import Collective, collective
 
-from rankbook.parallel.collective_steps import Collective, collective
 from tests.site.moving.rounding import fixed
 
 WAYS = {

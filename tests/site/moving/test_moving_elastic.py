@@ -4,7 +4,7 @@ import json
 
 from bookext.moving_data.elastic import RECORD, data
 
-from rankbook.plots.events import ENDED, elastic_gaps, elastic_table, elastic_worlds
+from plots.events import ENDED, elastic_gaps, elastic_table, elastic_worlds
 from tests.site.moving.rounding import fixed
 
 STORY = json.loads(RECORD.read_text("utf-8"))

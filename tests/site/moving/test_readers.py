@@ -1,10 +1,11 @@
-"""`readers` shows what rankbook.data.shares computes, sample for sample."""
+"""`readers` shows what bookext.moving_twins.readers computes, sample for sample."""
 
 import itertools
 import random
 
+from bookext.moving_twins.readers import Job, shares
+
 from rankbook.data import audit_samples
-from rankbook.data.shares import Job, shares
 from tests.site.moving.test_moving import WRONG_WORDS
 
 WAYS = {

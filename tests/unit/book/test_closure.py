@@ -155,4 +155,4 @@ def test_functions_that_show_source_are_known():
         for name, path in Library(ROOT / "src").paths.items()
         if "getsource" in path.read_text("utf-8")
     ]
-    assert sorted(others) == ["rankbook.plots.code", "rankbook.plots.diffs"]
+    assert sorted(others) == ["plots.code", "plots.diffs"]

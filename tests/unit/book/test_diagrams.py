@@ -9,7 +9,7 @@ import draw
 import pytest
 from diagrams.kit import Misdrawn, Picture, say
 
-from rankbook.plots.palette import VARIABLES
+from plots.palette import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[3]
 EACH = [(name, language) for name in draw.names() for language in draw.LANGUAGES]

@@ -9,9 +9,9 @@ from docutils import nodes
 from docutils.utils import new_document
 from matplotlib import pyplot as plt
 
-from rankbook import plots
-from rankbook.plots.theme import color
-from rankbook.plots.vector import _Drawing, svg
+import plots
+from plots.theme import color
+from plots.vector import _Drawing, svg
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from statistics import mean
 
 import pytest
 
+from plots import recorded
 from rankbook import cost_model
 from rankbook.cost_model import ClusterSpec, Link, Reads
 from rankbook.parallel import bubble
-from rankbook.plots import recorded
 
 LINK = Link("any", alpha=1e-5, beta=1e-9)
 READS = Reads(opens=1000, names=2000, nbytes=1e8, environment=2e9, seconds=1.0)

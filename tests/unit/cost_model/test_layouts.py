@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from bookext.moving_twins.collectives import collective
 
 from rankbook.cost_model.layouts import (
     StepCosts,
@@ -14,7 +15,6 @@ from rankbook.cost_model.layouts import (
 )
 from rankbook.mesh import Layout
 from rankbook.mesh.counts import Message
-from rankbook.parallel.collective_steps import collective
 
 LINES = {"all_reduce": (1e-3, 1e-9), "all_gather": (2e-3, 2e-9), "send": (5e-4, 1e-9)}
 COSTS = StepCosts(row=0.01, a_pass=0.0, tensor_pass=0.04, update=0.02, cores=8, lines=LINES)

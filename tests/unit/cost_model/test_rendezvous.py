@@ -5,8 +5,8 @@ from statistics import median
 
 import pytest
 
+from plots import recorded
 from rankbook.cost_model import RendezvousCosts, join, watching
-from rankbook.plots import recorded
 
 QUICK = RendezvousCosts(1e-3, (1e-3, 0), (1e-4, 0), (0, 100))
 

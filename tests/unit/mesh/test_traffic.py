@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from bookext.moving_twins.collectives import collective
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -11,7 +12,6 @@ from rankbook.comm.ring_model import ring_bytes
 from rankbook.mesh.counts import Count, Message, Sent
 from rankbook.mesh.operators import CALLS
 from rankbook.mesh.traffic import traffic
-from rankbook.parallel.collective_steps import collective
 
 RANKS, RANK, N = 8, 3, 64  # N floats: 256 bytes
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from rankbook.plots.theme import SMALLEST, WIDTH
-from rankbook.plots.vector import _Drawing, svg
+from plots.theme import SMALLEST, WIDTH
+from plots.vector import _Drawing, svg
 
 SIZE = re.compile(r"font-size: ([\d.]+)px")
 POINTS = 72  # units of an SVG in an inch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook.plots import backward_traces
+from plots import backward_traces
 from rankbook.speed.strategies.backward_trace import BackwardTrace, Span
 
 OPERATIONS = [Span("AddmmBackward0", 0.0, 0.01), Span("EmbeddingBackward0", 0.01, 0.02)]

@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.patches import Rectangle
 
-from rankbook import plots
-from rankbook.plots.batching import EMPTY, recovered
+import plots
+from plots.batching import EMPTY, recovered
 from rankbook.speed.batches import WAYS, make_batch
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
-from rankbook.plots.theme import color
+import plots
+from plots.theme import color
 
 
 def area(patch) -> float:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from rankbook import plots
-from rankbook.plots.batching import recovered
-from rankbook.plots.speed import break_even_steps
+import plots
+from plots.batching import recovered
+from plots.speed import break_even_steps
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_listing_is_the_file_itself():
-    source = (ROOT / "src/rankbook/plots/tables.py").read_text("utf-8")
+    source = (ROOT / "src/plots/tables.py").read_text("utf-8")
     shown = plots.listing(plots.recorded)
     assert repr(shown) in source and repr(shown).startswith("def recorded(")
     assert shown._repr_markdown_() == f"```python\n{shown!r}\n```"

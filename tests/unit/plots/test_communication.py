@@ -7,9 +7,9 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from rankbook import plots
-from rankbook.plots.rings import SUM
-from rankbook.plots.theme import COLORS
+import plots
+from plots.rings import SUM
+from plots.theme import COLORS
 
 
 def texts(axes) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook import plots
+import plots
 
 
 @pytest.mark.given("fixed: 2 graphs, 300 ms in all", "dynamic: 1 graph, 101 ms in all")

@@ -1,4 +1,4 @@
-"""What holds for all of rankbook.plots: what figures look like, and what their functions refuse.
+"""What holds for all of plots: what figures look like, and what their functions refuse.
 
 Every figure that some test of this folder draws is held to the rules in `drawn.py`, by the fixture
 in `conftest.py`: what it shows has a translation, a size, a place on the paper. Tests of single
@@ -16,8 +16,8 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.figure import Figure
 
-from rankbook import plots
-from rankbook.plots.theme import SETTINGS, SMALLEST, WIDTH
+import plots
+from plots.theme import SETTINGS, SMALLEST, WIDTH
 from tests.unit.plots.drawn import complaints
 
 # what is nothing for each figure, and whose name the sentence begins with, if another's
@@ -170,7 +170,7 @@ def test_plots_stand_alone():
     """No torch, no notebook: a result can be drawn anywhere."""
     code = (
         "import sys\n"
-        "from rankbook import plots\n"
+        "import plots\n"
         "assert len([getattr(plots, name) for name in dir(plots)]) > 30\n"
         "print([name for name in ('torch', 'IPython', 'ipykernel') if name in sys.modules])"
     )

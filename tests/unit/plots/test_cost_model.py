@@ -5,8 +5,8 @@ from math import inf
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook.plots import color
-from rankbook.plots.cost_model import (
+from plots import color
+from plots.cost_model import (
     agents_meet,
     all_reduce_at_scale,
     share_at_scale,

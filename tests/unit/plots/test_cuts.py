@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
-from rankbook.plots.theme import color
+import plots
+from plots.theme import color
 
 
 def placed(axes) -> list[tuple]:

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
-from rankbook.plots.ddp import COMPUTE, _lanes
-from rankbook.plots.theme import COLORS
+import plots
+from plots.ddp import COMPUTE, _lanes
+from plots.theme import COLORS
 
 
 def bucket(index: int, start: float, end: float, *names: str) -> SimpleNamespace:

@@ -1,6 +1,6 @@
 """The diff of two files."""
 
-from rankbook import plots
+import plots
 from rankbook.programs.retrofit import ddp_after, ddp_before
 
 

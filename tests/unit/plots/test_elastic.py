@@ -2,9 +2,9 @@
 
 import pytest
 
-from rankbook.plots.elastic import elastic_timeline
-from rankbook.plots.events import ENDED, STARTED, elastic_gaps, elastic_table, elastic_worlds
-from rankbook.plots.soaking import soak
+from plots.elastic import elastic_timeline
+from plots.events import ENDED, STARTED, elastic_gaps, elastic_table, elastic_worlds
+from plots.soaking import soak
 
 
 def attempt(name: str, nodes: dict[str, int], start: float, steps: range) -> list[dict]:

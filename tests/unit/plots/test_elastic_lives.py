@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from rankbook.plots.events import Life, elastic_lives
+from plots.events import Life, elastic_lives
 
 STORY = Path(__file__).resolve().parents[3] / "book" / "results" / "elastic_story-cpu-2.json"
 

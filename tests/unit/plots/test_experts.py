@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import PathPatch, Rectangle
 
-from rankbook import plots
-from rankbook.plots.theme import color
+import plots
+from plots.theme import color
 
 RECEIVED = {"text of WikiText-2": [[3, 1], [1, 3]], "all ids zero": [[4, 4], [0, 0]]}
 

@@ -3,10 +3,10 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
+import plots
+from plots.join import COLLECTIVE, KINDS
+from plots.theme import COLORS
 from rankbook.parallel import JoinEvent, JoinTimeline
-from rankbook.plots.join import COLLECTIVE, KINDS
-from rankbook.plots.theme import COLORS
 
 
 def event(rank: int, kind: str, start: float, end: float, name: str = "") -> JoinEvent:

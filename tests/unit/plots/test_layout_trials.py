@@ -1,8 +1,8 @@
 """The matrix of ways and layouts, as a figure."""
 
-from rankbook import plots
+import plots
+from plots.pipelines import GROUND
 from rankbook.mesh import LAYOUT_WAYS
-from rankbook.plots.pipelines import GROUND
 
 
 def outcome(layout, way, verdict, errors=(), norms=(), step=0):

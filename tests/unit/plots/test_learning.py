@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rankbook.plots.learning import learning_curves, recipe_table
+from plots.learning import learning_curves, recipe_table
 
 RUNS = {"4 ranks": [(10, 7.0), (20, 6.5)], "one process": [(10, 7.0), (20, 6.5)]}
 

@@ -5,8 +5,8 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import same_color
 
-from rankbook.plots import LearningCurve, losses
-from rankbook.plots.losses import FLOOR, growing_batches, loss_curves, world_losses
+from plots import LearningCurve, losses
+from plots.losses import FLOOR, growing_batches, loss_curves, world_losses
 
 
 class Handle:

@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from rankbook.plots.marks import RADIUS, name_ends, rounded, spread
-from rankbook.plots.theme import color
+from plots.marks import RADIUS, name_ends, rounded, spread
+from plots.theme import color
 
 
 def test_corners_are_as_round_along_both_axes():

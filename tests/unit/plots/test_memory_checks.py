@@ -1,6 +1,6 @@
 """What was measured is drawn part by part, what was predicted as a mark, its error in words."""
 
-from rankbook import plots
+import plots
 
 MIB = 2**20
 

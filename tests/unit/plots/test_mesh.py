@@ -4,9 +4,9 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from rankbook import plots
+import plots
+from plots.mesh import DIMENSIONS
 from rankbook.mesh.counts import Count
-from rankbook.plots.mesh import DIMENSIONS
 
 ROWS = [
     {"layout": "dp=1", "shard": "none", "median": 4000, "p10": 3900, "p90": 4100},

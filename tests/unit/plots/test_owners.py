@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook.plots import owner_parts
+from plots import owner_parts
 
 RUNS = {
     "plain loop": [(0.01, 0.08, 0.0), (0.02, 0.10, 0.0), (0.03, 0.09, 0.0)],

@@ -3,8 +3,8 @@
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from rankbook import plots
-from rankbook.plots.pace import throughput
+import plots
+from plots.pace import throughput
 
 WHERE = {"where": "2 CPU cores", "libraries": {"torch": "2.13.0"}, "when": "2026-01-02"}
 

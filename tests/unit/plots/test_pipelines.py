@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.colors import to_rgb
 
-from rankbook import plots
-from rankbook.plots.pipelines import GROUND, MOST
-from rankbook.plots.theme import PAPER
+import plots
+from plots.pipelines import GROUND, MOST
+from plots.theme import PAPER
 
 
 def outcome(schedule, wrapping, verdict, *errors, count=4, missing=0, step=0, message=""):

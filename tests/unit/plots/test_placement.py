@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook import plots
+import plots
 
 
 def rank(number: int, local: int, node: int, of_node: int, world_size: int = 3) -> dict:

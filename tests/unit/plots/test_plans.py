@@ -3,9 +3,9 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
+import plots
+from plots.plans import HELD, SPENT
 from rankbook.memory.terms import Term, Terms
-from rankbook.plots.plans import HELD, SPENT
 
 CARD = 80e9
 

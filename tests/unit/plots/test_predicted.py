@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
-from rankbook.plots.theme import COLORS
+import plots
+from plots.theme import COLORS
 
 ROWS = [
     {"schedule": "gpipe", "work": 0.4, "bare": 0.6, "predicted": 0.66, "recorded": 0.64},

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rankbook import plots
+import plots
 
 MIB = 2**20
 

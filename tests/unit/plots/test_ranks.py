@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankbook import plots
+import plots
 
 MIB = 2**20
 WAYS = "rank 0 reads for all", "each rank reads its own"

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.colors import same_color, to_hex
 
-from rankbook import plots
+import plots
+from plots.samples import GROUND, MORE, ONCE, batch_cut
+from plots.theme import PAPER, color
 from rankbook.data import audit_samples
-from rankbook.plots.samples import GROUND, MORE, ONCE, batch_cut
-from rankbook.plots.theme import PAPER, color
 
 
 def audit(by_reader: dict, samples: int) -> SimpleNamespace:

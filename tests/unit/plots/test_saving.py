@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook import plots
+import plots
 
 
 @pytest.mark.given("one", "other")

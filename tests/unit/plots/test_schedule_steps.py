@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.colors import to_hex
 
-from rankbook import plots
-from rankbook.plots.schedule_steps import GOES
+import plots
+from plots.schedule_steps import GOES
 
 ROWS = [
     (0, 0, "F", 0, 0, 1), (0, 0, "F", 1, 1, 2), (0, 0, "B", 0, 4, 6), (0, 0, "B", 1, 6, 8),

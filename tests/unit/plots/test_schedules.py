@@ -8,9 +8,9 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 
-from rankbook import plots
-from rankbook.plots.schedules import KINDS
-from rankbook.plots.theme import PAPER
+import plots
+from plots.schedules import KINDS
+from plots.theme import PAPER
 
 
 def line(rows: list[tuple], start: float = 5.0, span: float = 0.010) -> SimpleNamespace:

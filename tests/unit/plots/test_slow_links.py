@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from rankbook import plots
+import plots
 
 
 def test_link_use():

@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from rankbook import plots
-from rankbook.plots.speed import break_even_steps
+import plots
+from plots.speed import break_even_steps
 
 
 def row(name, seconds=None, switch=None, side=False, base=None, **more):

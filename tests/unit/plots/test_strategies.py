@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from rankbook import plots
+import plots
 
 MIB = 2**20
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook import plots
+import plots
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,8 +4,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from rankbook import plots
-from rankbook.plots.theme import COLORS, ON_PALE, ink_on
+import plots
+from plots.theme import COLORS, ON_PALE, ink_on
 
 
 def test_style_leaves_nothing_else_changed():

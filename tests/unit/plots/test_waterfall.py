@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook import plots
+import plots
 
 STEPS = [
     {"name": "faster", "times": 4.0, "share": 2.0},

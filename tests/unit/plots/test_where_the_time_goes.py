@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import matplotlib
 import pytest
 
-from rankbook import plots
+import plots
 
 
 class Part(SimpleNamespace):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from rankbook.plots import break_even_steps
+from plots import break_even_steps
 from rankbook.speed import (
     CountingBackend,
     account,

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from originals.faster_text import WithLoss, fabric_program, padded, plain_program
 from rankbook.models import Classifier
 from rankbook.speed import size, synthetic
 from rankbook.speed.compiling import graphs
-from rankbook.speed.faster_text import WithLoss, fabric_program, padded, plain_program
 from rankbook.speed.paired import compare
 
 PAGE = Path(__file__).parents[3] / "chapters" / "en" / "39_text_checked.ipynb"

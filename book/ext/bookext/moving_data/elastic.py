@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from rankbook.plots.events import elastic_gaps, elastic_lives, elastic_worlds
+from plots.events import elastic_gaps, elastic_lives, elastic_worlds
 
 RECORD = Path(__file__).resolve().parents[3] / "results" / "elastic_story-cpu-2.json"
 
