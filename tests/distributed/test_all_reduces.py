@@ -54,7 +54,7 @@ def on_rank() -> dict:
         if dist.get_world_size() > 1:
             with pytest.raises(ValueError, match=r"pass tensor.contiguous\(\)"):
                 all_reduce(torch.ones(4, 4)[:, 0])
-    times_by_turns()
+    timed_by_turns()
     x = torch.ones(840, dtype=torch.int64)  # cut evenly by 1 to 8
     messages = {way: all_reduce(x.clone()) for way, all_reduce in BY_HAND.items()}
     return {
@@ -93,7 +93,7 @@ def note(order: list, name: str, x: torch.Tensor) -> None:
     order.append((name, x.nbytes))
 
 
-def times_by_turns() -> None:
+def timed_by_turns() -> None:
     cpu, order = torch.device("cpu"), []
     ways = {name: partial(note, order, name) for name in "ab"}
     seconds = time_messages(ways, {8: 3, 64: 1}, cpu)

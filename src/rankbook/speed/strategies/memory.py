@@ -9,6 +9,7 @@ Source: https://arxiv.org/abs/1910.02054, section 3.1 and figure 1.
 
 from dataclasses import dataclass
 
+from rankbook.memory.states import cuts, widths
 from rankbook.speed.strategies.registry import entry
 from rankbook.speed.strategies.strategy import Strategy
 
@@ -46,10 +47,12 @@ def formula(strategy: str, parameters: int, ranks: int) -> Bytes:
     border of two shards leaves its whole gradient on both ranks. Raises ValueError for an unknown
     strategy.
     """
-    known = entry(strategy)
-    width = {"parameters": 4, "gradients": 4, "state": known.state}
+    known, width = entry(strategy), widths("float32")
+    cut = cuts(known.zero, ranks)
     return Bytes(
-        **{p: w * parameters / (ranks if p in known.sharded else 1) for p, w in width.items()}
+        width.parameter * parameters / cut[0],
+        width.gradient * parameters / cut[1],
+        known.state * parameters / cut[2],
     )
 
 

@@ -6,12 +6,12 @@ sections 3, 5 and 7; https://arxiv.org/abs/2101.06840, section 4, for what goes 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from torch import nn
 
-from rankbook.speed.strategies.memory import Bytes
+from rankbook.speed.strategies.memory import Bytes, formula
 from rankbook.speed.strategies.zero1 import dealt
 
 
@@ -51,15 +51,14 @@ def ddp(counts: ParameterCounts, ranks: int, bucket: int, as_view: bool = True) 
 
     Without `as_view` all gradients are there twice, and none waits to be copied.
     """
-    p = counts.total
-    on_its_way, twice = (4 * counts.largest, 0) if as_view else (0, 4 * p)
-    return Bytes(4 * p, 4 * p + on_its_way, 8 * p, buffers=twice)
+    if not as_view:
+        return _kept("ddp", counts, ranks, buffers=4 * counts.total)
+    return _kept("ddp", counts, ranks, gradients=4 * counts.largest)
 
 
 def zero1(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """As DDP, but the state is that of the tensors that were dealt to the fullest rank."""
-    found = ddp(counts, ranks, bucket)
-    return Bytes(found.parameters, found.gradients, 8 * counts.share(ranks))
+    return replace(ddp(counts, ranks, bucket), state=8 * counts.share(ranks))
 
 
 def fsdp2(counts: ParameterCounts, ranks: int, bucket: int, reshard: bool = True) -> Bytes:
@@ -70,24 +69,26 @@ def fsdp2(counts: ParameterCounts, ranks: int, bucket: int, reshard: bool = True
     gone, gloo has a copy of the buffer, so with gloo it stays at that.) With `reshard` False all is
     gathered when the forward pass ends, and two layers lie in the buffers they came in.
     """
-    p, n, layer, root = counts.total, ranks, counts.layer, counts.root
+    p, layer, root = counts.total, counts.layer, counts.root
+    kept = _kept("fsdp2", counts, ranks)
     if not reshard:
-        return Bytes(4 * p / n, 0, 8 * p / n, gathered=4 * p + 8 * layer)
+        return replace(kept, gradients=0, gathered=4 * p + 8 * layer)
     done = max(0, p - root - 2 * layer)
-    gradients = 4 * done / n + 4 * layer  # or gloo's copy of the buffer
-    return Bytes(4 * p / n, gradients, 8 * p / n, 4 * layer, 4 * (root + 2 * layer))
+    gradients = 4 * done / ranks + 4 * layer  # or gloo's copy of the buffer
+    gathered = 4 * (root + 2 * layer)
+    return replace(kept, gradients=gradients, buffers=4 * layer, gathered=gathered)
 
 
 def deepspeed1(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """All gradients whole until the last has come, and this rank's averaged ones besides."""
-    p, n = counts.total, ranks
-    return Bytes(4 * p, 4 * p + 4 * p / n, 12 * p / n, buffers=bucket + 4 * counts.largest)
+    whole, buffers = 4 * counts.total, bucket + 4 * counts.largest
+    return _kept("deepspeed1", counts, ranks, gradients=whole, buffers=buffers)
 
 
 def deepspeed2(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
     """This rank's averaged gradients; one bucket that fills, and the tensor that was too large."""
-    p, n = counts.total, ranks
-    return Bytes(4 * p, 4 * p / n + bucket, 12 * p / n, buffers=bucket + 4 * counts.largest)
+    buffers = bucket + 4 * counts.largest
+    return _kept("deepspeed2", counts, ranks, gradients=bucket, buffers=buffers)
 
 
 def deepspeed2_bf16(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
@@ -102,13 +103,19 @@ def deepspeed3(counts: ParameterCounts, ranks: int, bucket: int) -> Bytes:
 
     For `live` 0: nothing is fetched ahead, and nothing stays.
     """
-    p, n, largest = counts.total, ranks, 4 * counts.largest
-    buffers = bucket + largest
-    return Bytes(4 * p / n, 4 * p / n + largest, 12 * p / n, buffers, gathered=largest)
+    largest = 4 * counts.largest
+    more = {"gradients": largest, "buffers": bucket + largest, "gathered": largest}
+    return _kept("deepspeed3", counts, ranks, **more)
+
+
+def _kept(strategy: str, counts: ParameterCounts, ranks: int, **more: float) -> Bytes:
+    """What stays from step to step, by the formula of `memory`, and `more` of some parts."""
+    kept = formula(strategy, counts.total, ranks)
+    return replace(kept, **{part: getattr(kept, part) + value for part, value in more.items()})
 
 
 PEAKS: dict[str, Callable[..., Bytes]] = {
-    "alone": lambda counts, ranks, bucket: Bytes(*(counts.total * w for w in (4, 4, 8))),
+    "alone": lambda counts, ranks, bucket: _kept("alone", counts, ranks),
     "ddp": ddp,
     "ddp, no view": lambda *given: ddp(*given, as_view=False),
     "zero1": zero1,

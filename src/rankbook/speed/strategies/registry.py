@@ -21,15 +21,15 @@ class Entry:
     """One strategy, before its file and its libraries are loaded.
 
     file: of this folder; `settings`: what its `prepare` is told besides model, rate and device.
-    about: what it does, in a line. sharded: which of "parameters", "gradients" and "state" are cut
-    over the ranks. state: bytes of optimizer state for each parameter; 8 are Adam's two moments in
-    32 bits. microbatches: whether a step may take its batch in several parts.
+    about: what it does, in a line. zero: the stage of ZeRO by which what a rank keeps from step to
+    step is cut. state: bytes of optimizer state for each parameter; 8 are Adam's two moments in 32
+    bits. microbatches: whether a step may take its batch in several parts.
     """
 
     file: str
     about: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    sharded: tuple[str, ...] = ()
+    zero: int = 0
     state: int = 8
     microbatches: bool = True
 
@@ -50,32 +50,32 @@ REGISTRY = {
     "zero1": Entry(
         "zero1",
         "DDP, and each rank keeps the optimizer's state of its share",
-        sharded=("state",),
+        zero=1,
     ),
     "fsdp2": Entry(
         "fsdp2",
         "parameters, gradients and state in shards; layers gathered for use",
-        sharded=("parameters", "gradients", "state"),
+        zero=3,
     ),
     "deepspeed1": Entry(
         "deepspeed",
         "DeepSpeed, the optimizer's state in shards",
         {"stage": 1},
-        sharded=("gradients", "state"),
+        zero=2,
         **_DEEPSPEED,
     ),
     "deepspeed2": Entry(
         "deepspeed",
         "and the gradients",
         {"stage": 2},
-        sharded=("gradients", "state"),
+        zero=2,
         **_DEEPSPEED,
     ),
     "deepspeed3": Entry(
         "deepspeed",
         "and the parameters",
         {"stage": 3},
-        sharded=("parameters", "gradients", "state"),
+        zero=3,
         **_DEEPSPEED,
     ),
     "fabric": Entry("fabric", "DDP as Lightning's Fabric sets it up"),
