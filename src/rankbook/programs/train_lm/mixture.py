@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rankbook.mesh import Layout
 from rankbook.programs.number_types import positive_float, positive_int
 from rankbook.programs.options import option
 
@@ -37,17 +36,17 @@ class Mixture:
     balance: str | None = option(choices=BALANCE, help="what keeps experts equally busy (bias)")
 
 
-def complete_mixture(parsed: Any, layout: Layout) -> dict[str, Any]:
+def complete_mixture(parsed: Any) -> dict[str, Any]:
     """The options of `DECIDING`, completed. Raises ValueError where there are no experts."""
     words = (word.partition("=")[0].strip() for word in (parsed.mesh or "").split(","))
     experts = parsed.experts or (EXPERTS if "ep" in words else 0)
     if not experts:
         for name in DECIDING[1:]:
             if getattr(parsed, name) is not None:
-                option = f"--{name.replace('_', '-')}"
+                flag = f"--{name.replace('_', '-')}"
                 raise ValueError(
-                    f"{option} is of experts, and this model has none; add --experts {EXPERTS}, "
-                    f"or leave out {option}"
+                    f"{flag} is of experts, and this model has none; add --experts {EXPERTS}, "
+                    f"or leave out {flag}"
                 )
         return {}
     return {

@@ -46,10 +46,10 @@ def left_open(parsed: Any) -> dict[str, float]:
     given = [name for name in OUTER if getattr(parsed, name) is not None]
     if way is None or way[0] == "local":
         if given:
-            option = f"--{given[0].replace('_', '-')}"
+            flag = f"--{given[0].replace('_', '-')}"
             raise ValueError(
-                f"{option} is of DiLoCo's outer step, and --sync {parsed.sync} has none; use "
-                f"--sync diloco:H, or leave out {option}"
+                f"{flag} is of DiLoCo's outer step, and --sync {parsed.sync} has none; use "
+                f"--sync diloco:H, or leave out {flag}"
             )
         return {}
     return {name: value for name, value in OUTER.items() if name not in given}
