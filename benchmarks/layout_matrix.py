@@ -20,7 +20,7 @@ import torch.multiprocessing as mp
 
 from benchmarks.record import RESULTS
 from rankbook.core.results import Result, machine
-from rankbook.mesh import LAYOUT_WAYS, try_layout
+from rankbook.mesh import LAYOUT_VARIANTS, try_layout
 
 LAYOUTS = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
 RANKS = 8
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> Path:
     parser.add_argument("--layout", nargs="+", default=LAYOUTS, choices=LAYOUTS)
     asked = parser.parse_args(arguments).layout
     rows = [row for row in _recorded() if row["layout"] not in asked] + _tried(list(asked))
-    order = [(layout, way) for way in LAYOUT_WAYS for layout in LAYOUTS]
+    order = [(layout, way) for way in LAYOUT_VARIANTS for layout in LAYOUTS]
     rows.sort(key=lambda row: order.index((row["layout"], row["way"])))
     result = Result(
         WHAT,
@@ -71,7 +71,7 @@ def _rank(rank: int, folder: str, layouts: list[str]) -> None:
     found = [
         try_layout(layout, way).row(without="missing", width=120)
         for layout in layouts
-        for way in LAYOUT_WAYS
+        for way in LAYOUT_VARIANTS
     ]
     if rank == 0:
         Path(folder, "rows.json").write_text(json.dumps(found), encoding="utf-8")

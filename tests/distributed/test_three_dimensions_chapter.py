@@ -8,7 +8,7 @@ import json
 import pytest
 
 from benchmarks.layout_matrix import FILE, LAYOUTS
-from rankbook.mesh import LAYOUT_WAYS
+from rankbook.mesh import LAYOUT_VARIANTS
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import (
     clip_by_torch,
@@ -29,7 +29,7 @@ AGAIN = [
 
 def test_the_record_has_every_way_on_every_layout():
     assert [(row["way"], row["layout"]) for row in ROWS] == [
-        (way, layout) for way in LAYOUT_WAYS for layout in LAYOUTS
+        (way, layout) for way in LAYOUT_VARIANTS for layout in LAYOUTS
     ]
 
 
