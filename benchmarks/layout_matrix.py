@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from benchmarks.record import recorded, write
-from rankbook.mesh import LAYOUT_WAYS, try_layout
+from rankbook.mesh import LAYOUT_VARIANTS, try_layout
 
 LAYOUTS = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
 RANKS = 8
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> Path:
     asked = parser.parse_args(arguments).layout
     kept = recorded(NAME).get("rows", [])
     rows = [row for row in kept if row["layout"] not in asked] + _tried(list(asked))
-    order = [(layout, way) for way in LAYOUT_WAYS for layout in LAYOUTS]
+    order = [(layout, way) for way in LAYOUT_VARIANTS for layout in LAYOUTS]
     rows.sort(key=lambda row: order.index((row["layout"], row["way"])))
     command = "python -m benchmarks.layout_matrix"  # of all
     return write(NAME, WHAT, rows, libraries=("torch",), command=command, kind="CPU")
@@ -58,7 +58,7 @@ def _rank(rank: int, folder: str, layouts: list[str]) -> None:
     found = [
         try_layout(layout, way).row(without="missing", width=120)
         for layout in layouts
-        for way in LAYOUT_WAYS
+        for way in LAYOUT_VARIANTS
     ]
     if rank == 0:
         Path(folder, "rows.json").write_text(json.dumps(found), encoding="utf-8")

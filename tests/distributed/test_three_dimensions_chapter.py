@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.layout_matrix import LAYOUTS, NAME
 from benchmarks.record import recorded
-from rankbook.mesh import LAYOUT_WAYS
+from rankbook.mesh import LAYOUT_VARIANTS
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import (
     clip_by_torch,
@@ -28,7 +28,7 @@ AGAIN = [
 
 def test_the_record_has_every_way_on_every_layout():
     assert [(row["way"], row["layout"]) for row in ROWS] == [
-        (way, layout) for way in LAYOUT_WAYS for layout in LAYOUTS
+        (way, layout) for way in LAYOUT_VARIANTS for layout in LAYOUTS
     ]
 
 

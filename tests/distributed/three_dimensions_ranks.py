@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.mesh import Layout, build, trials, try_layout
 from rankbook.mesh.stepping import accumulate
-from rankbook.mesh.ways import Way
+from rankbook.mesh.variants import Variant
 from rankbook.models import TransformerConfig
 from tests.waiting import SOON
 
@@ -28,12 +28,12 @@ def raise_on_one() -> list[dict]:
 
     Nobody's waiting ends by a time-out before all are ended.
     """
-    known = trials.find_way
+    known = trials.find_variant
     try:
-        trials.find_way = lambda name: Way(name, clip=_raise_on_stage_1)
+        trials.find_variant = lambda name: Variant(name, clip=_raise_on_stage_1)
         broken = try_layout("pp=2,dp=2,tp=2", "broken", timeout=2 * SOON)
     finally:
-        trials.find_way = known
+        trials.find_variant = known
     return [vars(broken), vars(try_layout("pp=2,dp=2,tp=2", "FSDP2", steps=1))]
 
 
@@ -46,16 +46,16 @@ def _raise_on_stage_1(part):
 def ddp_on_replicas() -> list[dict]:
     """DDP on plain replicas: under a schedule of two microbatches; of one, which needs no arming;
     and of two, with buckets that are never rebuilt."""
-    known, microbatches = trials.find_way, trials.MICROBATCHES
+    known, microbatches = trials.find_variant, trials.MICROBATCHES
     try:
         found = [try_layout("dp=2", "DDP", layers=2)]
         trials.MICROBATCHES = 1
         found.append(try_layout("dp=2", "DDP", layers=2))
         trials.MICROBATCHES = microbatches
-        trials.find_way = lambda name: replace(known(name), wrap=_never_rebuilt)
+        trials.find_variant = lambda name: replace(known(name), wrap=_never_rebuilt)
         found.append(try_layout("dp=2", "DDP", layers=2))
     finally:
-        trials.find_way, trials.MICROBATCHES = known, microbatches
+        trials.find_variant, trials.MICROBATCHES = known, microbatches
     return [vars(outcome) for outcome in found]
 
 

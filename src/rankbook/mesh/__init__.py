@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rankbook.mesh.stepping import train_step
     from rankbook.mesh.tensor import tensor_parallel
     from rankbook.mesh.trials import try_layout
+    from rankbook.mesh.variants import LAYOUT_VARIANTS
     from rankbook.mesh.vocabulary import vocabulary_loss
-    from rankbook.mesh.ways import LAYOUT_WAYS
     from rankbook.parallel.clipping import clip_grad_norm
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -1,6 +1,6 @@
-"""Which ways of putting the dimensions together give the step of one process, on which layouts?
+"""Which variants of the training step give the step of one process, on which layouts?
 
-Each way is tried on each layout beside the whole model: loss falls with most of the wrong ones.
+Each variant is tried on each layout beside the whole model: loss falls with most of the wrong ones.
 """
 
 import torch
@@ -11,7 +11,7 @@ from rankbook.mesh.building import fill, make_plan
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.sequence import context_parallel
 from rankbook.mesh.sharded_model import ShardedModel
-from rankbook.mesh.ways import Way, find_way
+from rankbook.mesh.variants import Variant, find_variant
 from rankbook.models.transformer import TransformerConfig, TransformerLM
 from rankbook.parallel.stages import cut
 from rankbook.parallel.trial import Setup
@@ -25,16 +25,16 @@ ROWS = 16
 def try_layout(
     layout: str, way: str, steps: int = 2, timeout: float = 20.0, layers: int = LAYERS
 ) -> Outcome:
-    """Train a small model for `steps` on `layout`, put together in this `way`; say what came out.
+    """Train a small model for `steps` on `layout`, put together in this way; say what came out.
 
-    layout: "pp=2,dp=2,tp=2", or with cp; who shares a copy is the way's. way: one of
-    `LAYOUT_WAYS`. layers: of the model, as many as the pipeline has stages or more. steps, timeout:
-    see `run_trial`. Compared are clipped gradients.
+    layout: "pp=2,dp=2,tp=2", or with cp; who shares a copy is the variant's. way: one of
+    `LAYOUT_VARIANTS`. layers: of the model, as many as the pipeline has stages or more. steps,
+    timeout: see `run_trial`. Compared are clipped gradients.
 
     Call it on all of the layout's ranks. Raises ValueError for an unknown way or layout, and for
     another number of ranks.
     """
-    made, parsed = find_way(way), Layout.parse(layout)
+    made, parsed = find_variant(way), Layout.parse(layout)
     if parsed.ep > 1:
         raise ValueError(f"the model tried here has no experts to divide; leave ep out of {layout}")
     if dist.get_world_size() != parsed.ranks:
@@ -48,7 +48,7 @@ def try_layout(
     return run_trial(_setup(parsed, made, layers), steps, timeout, **tried)
 
 
-def _setup(layout: Layout, way: Way, layers: int) -> Setup[ShardedModel]:
+def _setup(layout: Layout, variant: Variant, layers: int) -> Setup[ShardedModel]:
     config = TransformerConfig(48, d_model=32, d_hidden=64, heads=8, layers=layers, max_length=8)
 
     def build(mesh: DeviceMesh) -> ShardedModel:
@@ -56,11 +56,13 @@ def _setup(layout: Layout, way: Way, layers: int) -> Setup[ShardedModel]:
         (index,) = plan.stages_of(mesh["pp"].get_local_rank())
         with torch.device("meta"):
             stage = cut(TransformerLM(config), index, plan.stages)
-        way.cut(stage, mesh)
+        variant.cut(stage, mesh)
         if layout.cp > 1:
             context_parallel(stage, mesh["cp"].get_group())
         stage.to_empty(device="cpu")
         fill(stage, 0)
-        return ShardedModel(plan, {index: way.wrap(stage, layout, mesh)}, mesh, config, layout)
+        return ShardedModel(plan, {index: variant.wrap(stage, layout, mesh)}, mesh, config, layout)
 
-    return Setup(config, layout.sizes, (ROWS, 8), build, way.share, way.average, way.clip)
+    return Setup(
+        config, layout.sizes, (ROWS, 8), build, variant.share, variant.average, variant.clip
+    )

@@ -20,7 +20,7 @@ from rankbook.models.transformer import TransformerLM
 
 @dataclass(frozen=True)
 class Wrapping:
-    """One way to wrap a stage.
+    """A data-parallel wrapping of a stage.
 
     apply: what it does to a stage, given the replicas on a 1-D mesh; returns what the pipeline is
     to hold. average_after_step: whether the gradients have to be averaged, by `average_gradients`,

@@ -2,7 +2,7 @@
 
 import plots
 from plots.pipelines import GROUND
-from rankbook.mesh import LAYOUT_WAYS
+from rankbook.mesh import LAYOUT_VARIANTS
 
 
 def outcome(layout, way, verdict, errors=(), norms=(), step=0):
@@ -29,6 +29,10 @@ def test_a_cell_says_what_came_out():
 
 def test_every_way_fits_on_six_layouts():
     layouts = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
-    rows = [outcome(each, way, "right", (0.0,), (0.0,)) for way in LAYOUT_WAYS for each in layouts]
+    rows = [
+        outcome(layout, way, "right", (0.0,), (0.0,))
+        for way in LAYOUT_VARIANTS
+        for layout in layouts
+    ]
     (axes,) = plots.layout_table(rows).axes  # none of its words lies outside, see conftest.py
     assert len(axes.patches) == len(rows)

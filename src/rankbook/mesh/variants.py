@@ -1,4 +1,4 @@
-"""Ways to put pipeline, data and tensor parallelism together: right ones, and ones that are met.
+"""Variants of a training step with pipeline, data and tensor parallelism: right ones, met ones.
 
 Each is one object, in `KNOWN`, that differs from the right step in what its name says. What comes
 out of them on which layout, `rankbook.mesh.try_layout` finds out.
@@ -66,9 +66,11 @@ def clip(part: ShardedModel) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way: what it does where others do the functions above. `shared`: of how many replicas
-    one copy is shared, by their number."""
+class Variant:
+    """A variant of the training step; each field replaces one function of those above.
+
+    shared: of how many replicas one copy is shared, by their number.
+    """
 
     name: str
     shared: Callable[[int], int] = lambda dp: 1
@@ -167,31 +169,31 @@ def _positions_from_0(stage: TransformerLM, mesh: DeviceMesh) -> None:
 
 
 KNOWN = {
-    way.name: way
-    for way in (
-        Way("all_reduce"),
-        Way("FSDP2", _all),
-        Way("HSDP", _pairs),
-        Way("norms not cut", cut=_cut_without_norms),
-        Way("DDP", wrap=_ddp, average=_leave),
-        Way("FSDP2, then tp", cut=_wrap_first, average=_leave),
-        Way("FSDP2 over dp x tp", _all, wrap=_over_stage),
-        Way("batch by rank", share=_by_rank),
-        Way("positions from 0", cut=_positions_from_0),
-        Way("average over tp", average=_average_stage),
-        Way("divide by world", average=_divide_by_world),
-        Way("torch's clipping", clip=_torch_clip),
-        Way("torch's, norms not cut", cut=_cut_without_norms, clip=_torch_clip),
-        Way("torch's, that + FSDP2", _all, cut=_cut_without_norms, clip=_torch_clip),
-        Way("sum of pieces", clip=_clip_pieces),
-        Way("sum of pieces, FSDP2", _all, clip=_clip_pieces),
+    variant.name: variant
+    for variant in (
+        Variant("all_reduce"),
+        Variant("FSDP2", _all),
+        Variant("HSDP", _pairs),
+        Variant("norms not cut", cut=_cut_without_norms),
+        Variant("DDP", wrap=_ddp, average=_leave),
+        Variant("FSDP2, then tp", cut=_wrap_first, average=_leave),
+        Variant("FSDP2 over dp x tp", _all, wrap=_over_stage),
+        Variant("batch by rank", share=_by_rank),
+        Variant("positions from 0", cut=_positions_from_0),
+        Variant("average over tp", average=_average_stage),
+        Variant("divide by world", average=_divide_by_world),
+        Variant("torch's clipping", clip=_torch_clip),
+        Variant("torch's, norms not cut", cut=_cut_without_norms, clip=_torch_clip),
+        Variant("torch's, that + FSDP2", _all, cut=_cut_without_norms, clip=_torch_clip),
+        Variant("sum of pieces", clip=_clip_pieces),
+        Variant("sum of pieces, FSDP2", _all, clip=_clip_pieces),
     )
 }
-LAYOUT_WAYS = tuple(KNOWN)
+LAYOUT_VARIANTS = tuple(KNOWN)
 
 
-def find_way(name: str) -> Way:
-    """The way called `name`, one of `LAYOUT_WAYS`. Raises ValueError for another."""
+def find_variant(name: str) -> Variant:
+    """The variant called `name`, one of `LAYOUT_VARIANTS`. Raises ValueError for another."""
     if name not in KNOWN:
-        raise ValueError(f"way {name!r} is unknown; use {', '.join(LAYOUT_WAYS)}")
+        raise ValueError(f"way {name!r} is unknown; use {', '.join(LAYOUT_VARIANTS)}")
     return KNOWN[name]
