@@ -16,7 +16,7 @@ from benchmarks.ladder.ranks import on_ranks
 from benchmarks.seeds import accuracies
 from rankbook.core.agreement import agree
 from rankbook.core.placement import init, place
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.speed.ladder import run
 from rankbook.speed.recipes import changed, ladder
 from rankbook.speed.reviews import Reviews
@@ -30,7 +30,7 @@ MORE = os.EX_TEMPFAIL  # the status that says: there is more to do
 
 def main(arguments: list[str] | None = None) -> list[dict]:
     """Do what the options say; return the rows that were measured, failed ones included."""
-    with telling("speed"):
+    with exit_on_user_error("speed"):
         options = read(sys.argv[1:] if arguments is None else arguments)
         if options.list:
             say(names(options.size))
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
         reviews = agree(lambda: load(options))
     if not options.recipes:
         return []  # the tokens were written; there was no more to do
-    with telling("speed", OSError, MemoryError):
+    with exit_on_user_error("speed", OSError, MemoryError):
         return (together if options.strategy else alone)(options, reviews, device)
 
 

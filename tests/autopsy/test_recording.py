@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.autopsy import Rank, read
+from rankbook.autopsy import RankRecord, read
 from tests.waiting import SOON, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ def start(records: Path, *words: str, **more: str) -> subprocess.Popen:
     )
 
 
-def left(records: Path, *words: str) -> Rank:
+def left(records: Path, *words: str) -> RankRecord:
     """What is known of a program once it has ended."""
     start(records, *words).communicate(timeout=SOON)
     return read(records).ranks[0]

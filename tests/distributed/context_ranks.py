@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from rankbook.context import cut, heads_attention, ring_attention, sent
+from rankbook.context import attention_bytes, heads_attention, ring_attention, shard
 from rankbook.context import travel as travelling
 from rankbook.mesh import try_layout
 from rankbook.mesh.counts import Sent
@@ -58,7 +58,7 @@ def attend(dtype: torch.dtype) -> dict[str, list[float]]:
         right = whole(inputs, grad, documents)
         for name, attention in METHODS.items():
             for order in ("blocks", "zigzag"):
-                mine = partial(cut, ranks=ranks, rank=rank, order=order, dim=2)
+                mine = partial(shard, ranks=ranks, rank=rank, order=order, dim=2)
                 here = [mine(x).requires_grad_() for x in inputs]
                 y = attention(*here, None, order, documents)
                 assert y.dtype == dtype
@@ -90,7 +90,7 @@ def train(method: str) -> dict[str, float]:
         for layer in model.layers.values():
             layer.attention = lambda q, k, v, dropout: heads_attention(q, k, v)
     token_loss(right(tokens), targets).backward()
-    mine = partial(cut, ranks=ranks, rank=rank)
+    mine = partial(shard, ranks=ranks, rank=rank)
     token_loss(model(mine(tokens)), mine(targets)).backward()
     largest = max(p.grad.abs().max() for p in right.parameters())
     errors = {}
@@ -108,13 +108,16 @@ def count(dtype: torch.dtype) -> dict[str, list[int]]:
     sizes = ranks, shape[2], HEADS * D_HEAD, BATCH, itemsize
     found = {}
     for method, attention in METHODS.items():
-        here = [cut(random(*shape, seed=s, dtype=dtype), ranks, rank, dim=2) for s in range(3)]
+        here = [shard(random(*shape, seed=s, dtype=dtype), ranks, rank, dim=2) for s in range(3)]
         with traffic() as forward:
             y = attention(*(x.requires_grad_() for x in here))
         with traffic() as backward:
             y.sum().backward()
         for part, counted in (("forward", forward), ("backward", backward)):
-            found[f"{method} {part}"] = [on_the_wire(counted), sent(method, *sizes, part=part)]
+            found[f"{method} {part}"] = [
+                on_the_wire(counted),
+                attention_bytes(method, *sizes, part=part),
+            ]
     return found
 
 
@@ -133,11 +136,11 @@ def subgroups() -> list[float]:
     dtype = torch.float32
     *inputs, grad = (random(*shape, seed=rank % 2 * 10 + s, dtype=dtype) for s in range(4))
     right = whole(inputs, grad, None)
-    here = [cut(x, n, mine, dim=2).requires_grad_() for x in inputs]
+    here = [shard(x, n, mine, dim=2).requires_grad_() for x in inputs]
     y = ring_attention(*here, group)
-    y.backward(cut(grad, n, mine, dim=2))
+    y.backward(shard(grad, n, mine, dim=2))
     pairs = zip([y.detach(), *(x.grad for x in here)], right, strict=True)
-    return [off(a, cut(b, n, mine, dim=2), b) for a, b in pairs]
+    return [off(a, shard(b, n, mine, dim=2), b) for a, b in pairs]
 
 
 def together() -> list[list[bool]]:

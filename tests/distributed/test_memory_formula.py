@@ -12,7 +12,7 @@ from rankbook.memory import formula
 from rankbook.memory.activations import Kept
 from rankbook.memory.formula import memory_of
 from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.moments import Rank
+from rankbook.memory.moments import RankMoments
 from tests.distributed.launch import run_ranks
 from tests.distributed.memory_ranks import (
     MODELS,
@@ -146,12 +146,12 @@ SABOTAGED = {
 def test_a_formula_without_a_term_is_found_out(measured, monkeypatch, what):
     _, part = SABOTAGED[what]
     for moment in ("loss", "backward", "update"):
-        real = getattr(Rank, moment)
+        real = getattr(RankMoments, moment)
 
         def without(self, real=real):
             return [each._replace(**{part: 0.0}) for each in real(self)]
 
-        monkeypatch.setattr(Rank, moment, without)
+        monkeypatch.setattr(RankMoments, moment, without)
     assert worst(measured) > WITHIN
 
 
@@ -161,14 +161,14 @@ def test_a_formula_that_forgets_microbatches_under_way_is_found_out(measured, mo
 
 
 def test_a_formula_that_forgets_what_is_computed_anew_is_found_out(measured, monkeypatch):
-    real = formula.Rank.__init__
+    real = formula.RankMoments.__init__
 
     def forgetful(self, *given):
         real(self, *given)
         assert isinstance(self.layer, Kept)
         self.layer = self.layer._replace(anew=0.0)
 
-    monkeypatch.setattr(formula.Rank, "__init__", forgetful)
+    monkeypatch.setattr(formula.RankMoments, "__init__", forgetful)
     assert worst(measured, ["tp, layers", "four stages"]) > WITHIN
 
 

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from rankbook.autopsy.compare import Parting, partings
     from rankbook.autopsy.finding import Finding
     from rankbook.autopsy.findings import judge
-    from rankbook.autopsy.flight import Entry, Frame, held
+    from rankbook.autopsy.flight import Entry, Frame, recent_collectives
     from rankbook.autopsy.page import as_dict, as_text
     from rankbook.autopsy.picture import as_svg
-    from rankbook.autopsy.reading import Job, Rank, read
+    from rankbook.autopsy.reading import Job, RankRecord, read
     from rankbook.autopsy.recording import record
 
 __getattr__, __dir__ = attach(__name__, __file__)

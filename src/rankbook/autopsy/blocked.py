@@ -6,7 +6,7 @@ from rankbook.autopsy import stacks, words
 from rankbook.autopsy.compare import Parting, partings
 from rankbook.autopsy.finding import Finding, lines_of, network_hint, waits
 from rankbook.autopsy.flight import Entry
-from rankbook.autopsy.reading import Job, Rank
+from rankbook.autopsy.reading import Job, RankRecord
 
 ENDED_BADLY = ("crashed", "raised", "died", "silent")
 
@@ -87,7 +87,7 @@ def calls(job: Job, held_up: set[int]) -> list[Finding]:
     return found
 
 
-def _is_late(rank: Rank, parting: Parting) -> bool:
+def _is_late(rank: RankRecord, parting: Parting) -> bool:
     """Whether a rank has made the call before, and is in it to the last."""
     mine = [e for e in rank.entries if e.group == parting.group]
     return (
@@ -159,8 +159,8 @@ def _instead(job: Job, missing: Iterable[int]) -> str:
                     f"{words.ranks(ranks)} {what}." for what, ranks in said.items())  # fmt: skip
 
 
-def together(job: Job) -> list[Finding]:
-    """All have come, none gets on: nobody is missing, so it is what is between them."""
+def entered_by_all(job: Job) -> list[Finding]:
+    """Findings where every member entered the collective and it still hangs: the network."""
     last: dict[tuple, list[int]] = {}
     for number, rank in job.ranks.items():
         if waits(rank) and rank.entries and not rank.entries[-1].done:

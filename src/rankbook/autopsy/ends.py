@@ -4,7 +4,7 @@ import re
 
 from rankbook.autopsy import words
 from rankbook.autopsy.finding import STILL, Finding, lines_of
-from rankbook.autopsy.reading import Job, Rank
+from rankbook.autopsy.reading import Job, RankRecord
 
 GONE = ("died", "silent")
 
@@ -18,7 +18,7 @@ OF_OTHERS = re.compile(
 
 def nodes(job: Job) -> list[Finding]:
     """A node of which nobody is heard any more, while others are."""
-    nodes: dict[int, list[Rank]] = {}
+    nodes: dict[int, list[RankRecord]] = {}
     for rank in job.ranks.values():
         nodes.setdefault(rank.node, []).append(rank)
     gone = {n: ranks for n, ranks in nodes.items() if all(r.ended in GONE for r in ranks)}

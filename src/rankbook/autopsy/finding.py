@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rankbook.autopsy import stacks, words
-from rankbook.autopsy.reading import Job, Rank
+from rankbook.autopsy.reading import Job, RankRecord
 
 STILL = 3.0  # seconds without a move after which a rank is taken for one that waits
 
@@ -21,7 +21,7 @@ class Finding:
     lines: dict[int, str]
 
 
-def waits(rank: Rank) -> bool:
+def waits(rank: RankRecord) -> bool:
     """Whether a rank stood still in a call of torch.distributed, or in backward, to the last.
 
     One that was told to end was in it, however short the time.

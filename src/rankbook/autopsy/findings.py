@@ -14,4 +14,4 @@ def judge(job: Job) -> list[Finding]:
     groups, peers = blocked.groups(job), blocked.peers(job)
     held_up = {rank for finding in groups + peers for rank in finding.lines if rank in waiting}
     found += groups + peers + blocked.calls(job, held_up)
-    return found or blocked.together(job) or ends.victims(job)
+    return found or blocked.entered_by_all(job) or ends.victims(job)

@@ -3,7 +3,7 @@
 The recorder lies below Python: a collective that C++ issues is in it, with the Python stack that
 led to it. With gloo it knows nothing of `send` and `recv`, and an entry is only created or retired.
 Source: https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html
-Does not load torch, but for `held`, which is called where torch is.
+Does not load torch, but for `recent_collectives`, which is called where torch is.
 """
 
 import importlib
@@ -65,7 +65,7 @@ class Entry:
         return cls(**{**record, **parts})
 
 
-def held(last: int = LAST, stacks: bool = True) -> list[Entry]:
+def recent_collectives(last: int = LAST, stacks: bool = True) -> list[Entry]:
     """The last collectives of this process, oldest first; empty if torch records none.
 
     stacks: whether with the frames that issued them; finding their names takes torch most of the

@@ -6,7 +6,7 @@ from typing import Any
 
 from rankbook.autopsy import stacks, words
 from rankbook.autopsy.finding import STILL, Finding, waits
-from rankbook.autopsy.reading import Job, Rank
+from rankbook.autopsy.reading import Job, RankRecord
 
 WIDTH = 76
 SHOWN = 16  # ranks of which the page shows the last line; all of them are in the JSON
@@ -45,7 +45,7 @@ def verdict(job: Job, findings: list[Finding]) -> str:
     return f"Autopsy of {size}{again}: {state}."
 
 
-def _row(rank: Rank) -> str:
+def _row(rank: RankRecord) -> str:
     last = words.line(stacks.last_line(rank.lines))
     return _cut(f"   rank {rank.rank}  {state(rank)}  {last}".rstrip())
 
@@ -54,7 +54,7 @@ def _cut(line: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
-def state(rank: Rank) -> str:
+def state(rank: RankRecord) -> str:
     """A word or two on how a rank is: ``waits 12 s``, ``stays 12 s`` (at one line), ``runs``."""
     if rank.ended and rank.ended != "told":
         return rank.ended
@@ -79,7 +79,7 @@ def as_dict(job: Job, findings: list[Finding]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rank(rank: Rank) -> dict[str, Any]:
+def _rank(rank: RankRecord) -> dict[str, Any]:
     last = stacks.last_line(rank.lines)
     entry = rank.entries[-1] if rank.entries else None
     return {

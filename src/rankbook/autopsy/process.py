@@ -54,7 +54,9 @@ def peer() -> int | None:
 
 def held_shortly() -> list[flight.Entry]:
     """The last collectives, each with the lines that tell."""
-    return [_short(e) for e in flight.held()] if "torch.distributed" in sys.modules else []
+    if "torch.distributed" not in sys.modules:
+        return []
+    return [_short(entry) for entry in flight.recent_collectives()]
 
 
 def _short(entry: flight.Entry) -> flight.Entry:

@@ -15,7 +15,7 @@ SILENT = 5.0  # seconds (or looks) without a sign of life after which a rank is 
 
 
 @dataclass(frozen=True)
-class Rank:
+class RankRecord:
     """What is known of one rank.
 
     seen: when it last gave a sign of life; since: when its main thread was last seen to move; both
@@ -55,7 +55,7 @@ class Rank:
 class Job:
     """The ranks of a job's last attempt, and what is to be said of the files."""
 
-    ranks: dict[int, Rank]
+    ranks: dict[int, RankRecord]
     world_size: int
     notes: tuple[str, ...] = ()
 
@@ -112,7 +112,7 @@ def _told(local: int | None, text: str) -> str:
     return f"torchrun's error file of {who}: {next(iter(text.strip().splitlines()), '')}"
 
 
-def _ranks(told: list[tuple[Path, dict[str, Any]]]) -> dict[int, Rank]:
+def _ranks(told: list[tuple[Path, dict[str, Any]]]) -> dict[int, RankRecord]:
     """By rank, of the last attempt; a helper that a rank has started is not taken for it."""
     attempt = max((record["restart"] for _, record in told), default=0)
     told = [(path, record) for path, record in told if record["restart"] == attempt]
@@ -129,7 +129,7 @@ def _ranks(told: list[tuple[Path, dict[str, Any]]]) -> dict[int, Rank]:
     return {rank: _alive(r, latest[rank][1], now) for rank, r in sorted(ranks.items())}
 
 
-def _rank(path: Path, told: dict[str, Any]) -> Rank:
+def _rank(path: Path, told: dict[str, Any]) -> RankRecord:
     threads = {t["name"]: _lines(t["frames"]) for t in told["threads"]}
     main = next(iter(threads.values()), ())
     ended, how, error = told["ended"], None, ""
@@ -141,7 +141,7 @@ def _rank(path: Path, told: dict[str, Any]) -> Rank:
         crash = stacks.startswith("Fatal Python error: ")
         how = "crashed" if crash else "told"
         error = stacks.splitlines()[0].removeprefix("Fatal Python error: ") if crash else ""
-    return Rank(
+    return RankRecord(
         **{name: told[name] for name in ("rank", "world_size", "node", "host", "restart")},
         **{name: told[name] for name in ("started", "since", "peer", "groups", "made", "recorder")},
         seen=path.stat().st_mtime,
@@ -162,7 +162,7 @@ def _stacks(path: Path) -> str:
     return beside.read_text("utf-8", "replace") if beside.exists() else ""
 
 
-def _alive(rank: Rank, told: dict[str, Any], now: float) -> Rank:
+def _alive(rank: RankRecord, told: dict[str, Any], now: float) -> RankRecord:
     """With how it ended, if it has not said so: looked up, or by its silence."""
     if rank.ended:
         return rank
@@ -173,12 +173,12 @@ def _alive(rank: Rank, told: dict[str, Any], now: float) -> Rank:
     return replace(rank, ended="silent") if late else rank
 
 
-def _dumped(rank: int, when: float) -> Rank:
+def _dumped(rank: int, when: float) -> RankRecord:
     """A rank of which there is a dump only: a watchdog wrote it, and ended the rank."""
-    return Rank(rank, since=when, seen=when, started=when, ended="told")
+    return RankRecord(rank, since=when, seen=when, started=when, ended="told")
 
 
-def _with_dump(rank: Rank, dump: dict[str, Any]) -> Rank:
+def _with_dump(rank: RankRecord, dump: dict[str, Any]) -> RankRecord:
     """With the calls of a dump, where it knows more of them."""
     held = tuple(entries(dump))
     if len(held) <= len(rank.entries):

@@ -75,7 +75,7 @@ class Watch:
 
     def _tell(self, dist: Any, frame: FrameType | None) -> None:
         lines = stacks.stack(frame)
-        entry = next((e for e in flight.held() if not e.done), None)
+        entry = next((e for e in flight.recent_collectives() if not e.done), None)
         if entry is not None and time.time() - entry.time >= self.seconds / 2:
             call, key = entry.text, (entry.group, entry.number)
             _publish(dist, {"group": entry.group, "number": entry.number, "call": call})
@@ -98,7 +98,7 @@ class Watch:
                 return
             self._heard = number
             wait = json.loads(store.get(f"{KEY}/{number}"))
-            mine = [e.number for e in flight.held() if e.group == wait["group"]]
+            mine = [e.number for e in flight.recent_collectives() if e.group == wait["group"]]
             if not mine and wait["group"] != "0":
                 continue  # of a group that this rank may not be in
             key = ("absent", wait["group"], wait["number"])

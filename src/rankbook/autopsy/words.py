@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from rankbook.autopsy import stacks
 from rankbook.autopsy.flight import Entry
-from rankbook.autopsy.reading import Rank
+from rankbook.autopsy.reading import RankRecord
 from rankbook.autopsy.stacks import Line
 
 SOURCE = re.compile(r"\[[^\]\s]*\.\w+:\d+\] *")  # where in torch's source an error was made
@@ -57,13 +57,13 @@ def line(where: Line | None) -> str:
     return str(where or "")
 
 
-def error(rank: Rank) -> str:
+def error(rank: RankRecord) -> str:
     """The first line of what a rank raised: torch's own go on with the frames of its C++."""
     first = next(iter(rank.error.strip().splitlines()), "")
     return SOURCE.sub("", first).rstrip(".")
 
 
-def doing(rank: Rank) -> str:
+def doing(rank: RankRecord) -> str:
     """What a rank does, in a few words: ``is in the data loader``."""
     if rank.ended in ENDS:
         return ENDS[rank.ended].format(error=error(rank))

@@ -24,7 +24,7 @@ _CURES = {
 
 
 @contextlib.contextmanager
-def told(what: str) -> Iterator[None]:
+def explain_oserror(what: str) -> Iterator[None]:
     """Say an OSError in one sentence: `what` went wrong, why, and what to do if that is known.
 
     Raises it as a CheckpointError.

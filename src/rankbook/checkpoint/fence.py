@@ -81,7 +81,7 @@ def fenced(gate: Path, folder: Path) -> Iterator[None]:
         ) from error
 
 
-def admit(path: Path, folder: Path) -> Path:
+def publish(path: Path, folder: Path) -> Path:
     """Make the finished checkpoint `path` visible in `folder`; return where it is now.
 
     One rename: it fails where the gate in which `path` grew is gone.

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from rankbook.checkpoint.random_state import random_state
 from rankbook.checkpoint.reading import SafeReader
 from rankbook.checkpoint.sharded import ShardedCheckpoints, read_tensors
-from rankbook.checkpoint.state import check_parts, check_shapes, go_on_drawing, kinds
+from rankbook.checkpoint.state import check_parts, check_shapes, kinds, restore_rng
 from rankbook.checkpoint.store import Saved
 from rankbook.core.agreement import agree, gather
 
@@ -74,7 +74,7 @@ class PipelineSaved(Saved):
         read_tensors(rooms, self.path)
         if optimizer:
             fill_optimizer(optimizer, model, moments)
-            go_on_drawing(self.state)
+            restore_rng(self.state)
         return self.state["position"]
 
     def _kept_for(self, stages: Stages, optimizer: Optimizer | None) -> Kept:

@@ -19,11 +19,11 @@ from torch.distributed.checkpoint import load as load_tensors
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.optim import Optimizer
 
-from rankbook.checkpoint.errors import CheckpointError, Damaged, told
+from rankbook.checkpoint.errors import CheckpointError, Damaged, explain_oserror
 from rankbook.checkpoint.fence import fenced
 from rankbook.checkpoint.plain import check_plain, load_plain, plainly, save_plain, sha256
 from rankbook.checkpoint.reading import SafeReader
-from rankbook.checkpoint.state import bare, check_suits, put_back
+from rankbook.checkpoint.state import check_suits, put_back, unwrap_model
 from rankbook.checkpoint.store import Saved, Store, check_sum
 from rankbook.core.agreement import agree, broadcast_from_rank0, rank_and_world
 from rankbook.core.atomic import hidden, sync_folder, write_text_atomic
@@ -46,7 +46,7 @@ class ShardedSaved(Saved):
         scaler: Any = None,
     ) -> dict:
         """As for every `Saved`; tensors become whole or sharded, as those of the model are."""
-        model = bare(model)
+        model = unwrap_model(model)
         parts = {"optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
         agree(lambda: check_suits(self.state, model, parts))
         return put_back(self.read_for(model, optimizer), model, parts)
@@ -117,7 +117,7 @@ class ShardedCheckpoints(Store):
         if self._saving is None:
             return
         (step, saving), self._saving = self._saving, None
-        with told(f"step {step} was not saved in {self.folder}"):
+        with explain_oserror(f"step {step} was not saved in {self.folder}"):
             try:
                 saving.result()
             except CheckpointException as error:
@@ -143,7 +143,7 @@ class ShardedCheckpoints(Store):
 
     def _begin(self, step: int, rest: dict) -> Path:
         """Make the folder that grows into a checkpoint, with what is no tensor."""
-        saving = told(f"step {step} was not saved in {self.folder}")
+        saving = explain_oserror(f"step {step} was not saved in {self.folder}")
         with saving, fenced(self.gate, self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.remove_leftovers()

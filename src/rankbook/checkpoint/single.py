@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import BinaryIO
 
-from rankbook.checkpoint.errors import told
-from rankbook.checkpoint.fence import admit, fenced
+from rankbook.checkpoint.errors import explain_oserror
+from rankbook.checkpoint.fence import fenced, publish
 from rankbook.checkpoint.plain import check_plain, load_plain, save_plain
 from rankbook.checkpoint.store import Store, check_sum
 from rankbook.core.agreement import broadcast_from_rank0
@@ -39,10 +39,10 @@ class Checkpoints(Store):
         def write(file: BinaryIO) -> str:
             return self.name(step, save_plain(state, file))
 
-        saving = told(f"step {step} was not saved in {self.folder}")
+        saving = explain_oserror(f"step {step} was not saved in {self.folder}")
         with saving, fenced(self.gate, self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.remove_leftovers()
             path = write_atomic(self.gate / f"step-{step:08}", write)
-            path = admit(path, self.folder)
+            path = publish(path, self.folder)
         self.prune(step, path)

@@ -29,7 +29,7 @@ def capture(
     """
     parts = {"optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
     return {
-        "model": bare(model).state_dict(),
+        "model": unwrap_model(model).state_dict(),
         **{name: part.state_dict() if part else None for name, part in parts.items()},
         "kinds": kinds(parts),
         "position": position or {},
@@ -52,8 +52,8 @@ def restore(
     is of another model, optimizer, scheduler or scaler on one of them.
     """
     parts = {"optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
-    agree(lambda: check_suits(state, bare(model), parts))
-    return put_back(state, bare(model), parts)
+    agree(lambda: check_suits(state, unwrap_model(model), parts))
+    return put_back(state, unwrap_model(model), parts)
 
 
 def put_back(state: dict, model: nn.Module, parts: Mapping[str, Any]) -> dict:
@@ -63,11 +63,11 @@ def put_back(state: dict, model: nn.Module, parts: Mapping[str, Any]) -> dict:
         if part:
             part.load_state_dict(state[name])
     if parts["optimizer"]:
-        go_on_drawing(state)
+        restore_rng(state)
     return state["position"]
 
 
-def bare(model: nn.Module) -> nn.Module:
+def unwrap_model(model: nn.Module) -> nn.Module:
     """The model without DDP and torch.compile around it, whose names do not depend on them."""
     while isinstance(model, DistributedDataParallel) or hasattr(model, "_orig_mod"):
         model = cast(nn.Module, getattr(model, "_orig_mod", None) or model.module)
@@ -79,7 +79,7 @@ def kinds(parts: Mapping[str, Any]) -> dict[str, str]:
     return {name: type(part).__name__ for name, part in parts.items() if part}
 
 
-def go_on_drawing(state: dict) -> None:
+def restore_rng(state: dict) -> None:
     """Let this rank draw the random numbers that would have come next."""
     rank, ranks = rank_and_world()
     if len(state["rng"]) == ranks:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from rankbook.checkpoint import fence
-from rankbook.checkpoint.errors import CheckpointError, Damaged, told
+from rankbook.checkpoint.errors import CheckpointError, Damaged, explain_oserror
 from rankbook.checkpoint.plain import sha256
 from rankbook.checkpoint.state import restore
 from rankbook.core.agreement import agree, broadcast_from_rank0, rank_and_world
@@ -72,7 +72,7 @@ class Store:
         """
 
         def take() -> Path:
-            with told(f"no world can begin in {self.folder}"):
+            with explain_oserror(f"no world can begin in {self.folder}"):
                 return fence.take_over(self.folder)
 
         self.gate = broadcast_from_rank0(take)
@@ -112,7 +112,7 @@ class Store:
 
     def check(self) -> None:
         """Make the folder and write in it: CheckpointError now, not after hours of training."""
-        with told(f"no checkpoint can be saved in {self.folder}"):
+        with explain_oserror(f"no checkpoint can be saved in {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_atomic(self.folder / "writable", lambda file: None).unlink(missing_ok=True)
 
@@ -197,7 +197,7 @@ class Store:
 
     def _named(self, kind: str) -> list[Path]:
         """What is called as a checkpoint, with an ending of this pattern."""
-        with told(f"the checkpoints in {self.folder} cannot be listed"):
+        with explain_oserror(f"the checkpoints in {self.folder} cannot be listed"):
             inside = list(self.folder.iterdir()) if self.folder.exists() else []
         pattern = re.compile(r"step-\d{8,}-[0-9a-f]{16}" + kind)
         return [path for path in inside if pattern.fullmatch(path.name)]

@@ -14,9 +14,9 @@ from rankbook.core.lazy import attach
 if TYPE_CHECKING:
     from rankbook.context.heads import heads_attention
     from rankbook.context.of_torch import official
-    from rankbook.context.order import ORDERS, cut, join, pairs, positions, stretches
+    from rankbook.context.order import ORDERS, pairs, positions, shard, stretches, unshard
     from rankbook.context.ring import ring_attention
     from rankbook.context.softmax import block_attention, block_gradients, merge
-    from rankbook.context.wire import sent
+    from rankbook.context.wire import attention_bytes
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from rankbook.comm.differentiable import all_to_all
 from rankbook.context.blocks import check
-from rankbook.context.order import cut, join
+from rankbook.context.order import shard, unshard
 
 
 def heads_attention(
@@ -48,12 +48,12 @@ def heads_attention(
 def _to_heads(x: Tensor, group: Any, ranks: int, order: str) -> Tensor:
     """(n, batch, heads, length here, d) to (n, batch, heads here, length, d)."""
     shares = torch.stack(x.chunk(ranks, dim=2))  # by the rank that gets it
-    return join(_swap(shares, group).unbind(), order, dim=3)
+    return unshard(_swap(shares, group).unbind(), order, dim=3)
 
 
 def _to_tokens(x: Tensor, group: Any, ranks: int, order: str) -> Tensor:
     """The other way: (n, batch, heads here, length, d) to (n, batch, heads, length here, d)."""
-    shares = torch.stack([cut(x, ranks, rank, order, dim=3) for rank in range(ranks)])
+    shares = torch.stack([shard(x, ranks, rank, order, dim=3) for rank in range(ranks)])
     return torch.cat(_swap(shares, group).unbind(), dim=2)
 
 

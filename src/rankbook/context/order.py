@@ -41,10 +41,10 @@ def positions(length: int, ranks: int, rank: int, order: str = "zigzag") -> torc
     return torch.cat([torch.arange(*ends) for ends in stretches(length, ranks, rank, order)])
 
 
-def cut(
+def shard(
     tensor: torch.Tensor, ranks: int, rank: int, order: str = "zigzag", dim: int = 1
 ) -> torch.Tensor:
-    """The part of `tensor` that is `rank`'s: whole sequences along `dim`, 1/ranks of it is left.
+    """Shard `dim` of whole sequences over `ranks`, in `order`: the 1/ranks that is `rank`'s.
 
     Differentiable. Raises ValueError as `stretches`.
     """
@@ -52,8 +52,8 @@ def cut(
     return torch.cat([tensor.narrow(dim, start, end - start) for start, end in mine], dim)
 
 
-def join(pieces: Sequence[torch.Tensor], order: str = "zigzag", dim: int = 1) -> torch.Tensor:
-    """The whole sequences, of what `cut` gave each rank, in the order of the ranks.
+def unshard(pieces: Sequence[torch.Tensor], order: str = "zigzag", dim: int = 1) -> torch.Tensor:
+    """Inverse of `shard`: whole sequences from every rank's piece, in the order of the ranks.
 
     Raises ValueError as `stretches`.
     """

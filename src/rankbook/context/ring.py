@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from rankbook.context.blocks import check, visible
 from rankbook.context.order import stretches
 from rankbook.context.softmax import EMPTY, block_attention, block_gradients, merge, precise
-from rankbook.context.travel import pass_on
+from rankbook.context.travel import ring_send_recv
 
 
 def ring_attention(
@@ -28,8 +28,8 @@ def ring_attention(
 ) -> Tensor:
     """Causal attention over sequences that are cut among the ranks of `group`; exact.
 
-    q, k, v: (batch, heads, length / ranks, d_head), of this rank's tokens in the order that `cut`
-    gives them; order: "zigzag" or "blocks". documents: int, (length,) or (batch, length), of the
+    q, k, v: (batch, heads, length / ranks, d_head), of this rank's tokens in the order that
+    `shard` gives them; order: "zigzag" or "blocks". documents: int, (length,) or (batch, length), of the
     whole sequences and the same on all ranks: the number of the text that each token is of, where
     several are packed in a row. Returns this rank's part of the result, as large and of the type
     of q. All ranks must call it, and, for gradients, all must go backward. Blocks in which the
@@ -56,7 +56,7 @@ class _Ring(torch.autograd.Function):
         travelling = torch.stack([k, v])  # one message each time
         for step in range(ranks):
             # on its way already while this rank works
-            coming = pass_on(travelling, group) if step < ranks - 1 else None
+            coming = ring_send_recv(travelling, group) if step < ranks - 1 else None
             for rows, columns, mask in _visible(ctx, q, (rank - step) % ranks):
                 k_there, v_there = travelling[..., columns, :]
                 found = block_attention(q[:, :, rows], k_there, v_there, mask)
@@ -78,7 +78,7 @@ class _Ring(torch.autograd.Function):
         of_q, travelling, home = torch.zeros_like(y), torch.stack([k, v]), None
         of_block = torch.zeros_like(travelling, dtype=y.dtype)
         for step in range(ranks):
-            coming = pass_on(travelling, ctx.group) if step < ranks - 1 else None
+            coming = ring_send_recv(travelling, ctx.group) if step < ranks - 1 else None
             of_block = torch.zeros_like(of_block)
             for rows, columns, mask in _visible(ctx, q, (rank - step) % ranks):
                 k_there, v_there = travelling[..., columns, :]
@@ -89,7 +89,7 @@ class _Ring(torch.autograd.Function):
             if home:  # what the ranks before have found for this block
                 of_block += home.wait()
             # after the last step, the block that is here is the next rank's own
-            home = pass_on(of_block, ctx.group) if ranks > 1 else None
+            home = ring_send_recv(of_block, ctx.group) if ranks > 1 else None
             if coming:
                 travelling = coming.wait()
         of_k, of_v = home.wait() if home else of_block

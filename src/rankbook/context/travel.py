@@ -19,7 +19,7 @@ class OnItsWay:
         return self._into
 
 
-def pass_on(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> OnItsWay:
+def ring_send_recv(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> OnItsWay:
     """Begin to send `tensor` to the next rank of `group`, and to receive as much from the last.
 
     All ranks must call it, with tensors of one shape and type, two ranks at least. Both messages

@@ -4,7 +4,7 @@ METHODS = ("ring", "heads")
 PARTS = ("both", "forward", "backward")
 
 
-def sent(
+def attention_bytes(
     method: str,
     ranks: int,
     length: int,

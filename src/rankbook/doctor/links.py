@@ -19,7 +19,7 @@ from rankbook.doctor.finding import Finding, Options, number, ok, skipped, warni
 from rankbook.doctor.interfaces import addresses, gloo_takes, interfaces
 from rankbook.doctor.meeting import Board
 from rankbook.doctor.network import VARIABLES, chosen
-from rankbook.doctor.way import Listening, Way, measure
+from rankbook.doctor.way import LinkSpeed, Listening, measure
 
 SHARE = 0.1  # of the time may be spent in meetings
 
@@ -55,7 +55,7 @@ def findings(options: Options) -> Iterator[Finding]:
     yield slowest(ways, Asked(count, options.parameters, options.step_seconds))
 
 
-def to_each_peer(options: Options, end: float) -> dict[str, Way]:
+def to_each_peer(options: Options, end: float) -> dict[str, LinkSpeed]:
     """The ways to those of `options.peers` that are examined meanwhile, too."""
     with Listening("", options.port) as listening:
         found = {}
@@ -68,7 +68,7 @@ def to_each_peer(options: Options, end: float) -> dict[str, Way]:
 
 def round_a_ring(
     options: Options, count: int, end: float, slurm: Mapping[str, str]
-) -> dict[str, Way]:
+) -> dict[str, LinkSpeed]:
     """The ways from each node to the next one, as each node has measured its own."""
     step = f"{slurm['SLURM_JOB_ID']}.{slurm['SLURM_STEP_ID']}"
     own, folder = slurm["SLURMD_NODENAME"], lasting(options.checkpoints)
@@ -83,7 +83,7 @@ def round_a_ring(
         way = measure(host, port, end) if len(names) == count else None
         listening.serve_until(1, end)
         told = board.share("way", [following, way._asdict() if way else None])
-    return {f"{name} to {far}": Way(**way) for name, (far, way) in told.items() if way}
+    return {f"{name} to {far}": LinkSpeed(**way) for name, (far, way) in told.items() if way}
 
 
 def address(options: Options) -> str:
@@ -93,7 +93,7 @@ def address(options: Options) -> str:
     return taken.addresses[0] if taken and taken.addresses else ""
 
 
-def slowest(ways: Mapping[str, Way], asked: Asked) -> Finding:
+def slowest(ways: Mapping[str, LinkSpeed], asked: Asked) -> Finding:
     """The way that a ring of `asked.nodes` would wait for, and what that costs a training."""
     nbytes = 4 * asked.parameters
     seconds = {

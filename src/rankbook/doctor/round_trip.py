@@ -39,7 +39,7 @@ REMEDIES = {
 Command = Callable[[str, int, int, Path, float], list[str]]
 
 
-class Rank(NamedTuple):
+class RankProbe(NamedTuple):
     """A rank that ended: its status (None: it had to be killed), the stage, its last words."""
 
     rank: int
@@ -139,11 +139,11 @@ def _kill(processes: list[subprocess.Popen]) -> set[int]:
     return late
 
 
-def _ended(rank: int, process: subprocess.Popen, late: bool, folder: Path) -> Rank:
+def _ended(rank: int, process: subprocess.Popen, late: bool, folder: Path) -> RankProbe:
     reached = (folder / f"{rank}.out").read_text(errors="replace").split()
     stage = next((stage for stage in reversed(STAGES) if stage in reached), "")
     lines = (folder / f"{rank}.err").read_text(errors="replace").strip().splitlines()
-    return Rank(rank, None if late else process.returncode, stage, lines[-1] if lines else "")
+    return RankProbe(rank, None if late else process.returncode, stage, lines[-1] if lines else "")
 
 
 def measured(backend: str, seen: list[dict]) -> Finding:
@@ -164,7 +164,7 @@ def measured(backend: str, seen: list[dict]) -> Finding:
     return ok(backend, f"{says}.", value)
 
 
-def failed(backend: str, ended: list[Rank], seconds: float) -> Finding:
+def failed(backend: str, ended: list[RankProbe], seconds: float) -> Finding:
     """ended: how each rank ended. Named is one that failed by itself, or else the least far one."""
     order = ("", *STAGES)
     first = min(ended, key=lambda rank: (not rank.status, order.index(rank.stage)))

@@ -15,8 +15,8 @@ PIECE = bytes(1 << 16)
 ANSWER = struct.Struct("!d")
 
 
-class Way(NamedTuple):
-    """From here to there: seconds that a byte is on its way, and bytes per second."""
+class LinkSpeed(NamedTuple):
+    """One-way latency (seconds) and bandwidth (bytes per second) to a peer."""
 
     seconds: float
     bytes_per_second: float
@@ -95,7 +95,7 @@ def rate(marks: list[tuple[float, int]]) -> float:
     return (all_of_them - by_then) / (end - when)
 
 
-def measure(host: str, port: int, end: float) -> Way | None:
+def measure(host: str, port: int, end: float) -> LinkSpeed | None:
     """The way to `host`; None if until `end` nobody there answers as `Listening` does."""
     while time.monotonic() < end:
         try:
@@ -106,7 +106,7 @@ def measure(host: str, port: int, end: float) -> Way | None:
     return None
 
 
-def _measured(line: socket.socket) -> Way:
+def _measured(line: socket.socket) -> LinkSpeed:
     line.settimeout(10)
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     times = []
@@ -117,7 +117,7 @@ def _measured(line: socket.socket) -> Way:
             raise OSError("something else listens there")
         times.append(time.monotonic() - begin)
     found = _send(line)
-    return Way(statistics.median(times) / 2, found)
+    return LinkSpeed(statistics.median(times) / 2, found)
 
 
 def _send(line: socket.socket) -> float:

@@ -7,7 +7,7 @@ where it is fuller than the backward pass (never here: backward has gradients be
 """
 
 from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.moments import MOMENTS, Moment, Rank
+from rankbook.memory.moments import MOMENTS, Moment, RankMoments
 from rankbook.memory.setup import Setup
 from rankbook.memory.terms import Term, Terms
 
@@ -27,7 +27,7 @@ def memory_of(shape: ModelShape, setup: Setup, stage: int = 0, step_moment: str 
     if step_moment not in (*MOMENTS, "peak"):
         known = ", ".join((*MOMENTS, "peak"))
         raise ValueError(f"step_moment {step_moment!r} is unknown; use one of {known}")
-    rank = Rank(shape, setup, stage)
+    rank = RankMoments(shape, setup, stage)
     names = MOMENTS if step_moment == "peak" else (step_moment,)
     moments = [(sum(m), name, m) for name in names for m in getattr(rank, name)()]
     if not moments:  # a stage without a loss
@@ -42,7 +42,7 @@ def fullest(shape: ModelShape, setup: Setup) -> tuple[int, Terms]:
     return max(stages, key=lambda found: found[1].total)
 
 
-def _terms(rank: Rank, moment: Moment, name: str) -> Terms:
+def _terms(rank: RankMoments, moment: Moment, name: str) -> Terms:
     setup, width, c = rank.setup, rank.width, rank.width.compute
 
     def cut(zero: int) -> str:
@@ -70,7 +70,7 @@ def _terms(rank: Rank, moment: Moment, name: str) -> Terms:
     return found
 
 
-def _gradients(rank: Rank, cut: str) -> str:
+def _gradients(rank: RankMoments, cut: str) -> str:
     """Its formula: torch's pipelining keeps FSDP2's gradients whole."""
     each = rank.width.gradient
     if rank.fsdp and rank.setup.pp > 1:

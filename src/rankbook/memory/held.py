@@ -16,8 +16,8 @@ class Pass(NamedTuple):
     later: bool
 
 
-class Held:
-    """The sizes of one rank. Raises ValueError for what cannot be."""
+class RankBytes:
+    """Bytes of each kind that a rank of `stage` holds: inputs of the peak formula. Raises ValueError."""
 
     def __init__(self, shape: ModelShape, setup: Setup, stage: int):
         if setup.precision == "fsdp-bf16" and setup.zero < 3:

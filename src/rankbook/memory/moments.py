@@ -6,7 +6,7 @@ Read off what torch 2.13 does: `rankbook.memory.record_step` on live ranks, oper
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rankbook.memory.held import Held, Pass
+from rankbook.memory.held import Pass, RankBytes
 from rankbook.memory.setup import Setup
 
 MOMENTS = ("loss", "backward", "update")
@@ -23,7 +23,7 @@ class Moment(NamedTuple):
     workspace: float
 
 
-class Rank(Held):
+class RankMoments(RankBytes):
     """The sizes of one rank; each of `MOMENTS` is a method that yields what it may hold then."""
 
     def loss(self) -> Iterator[Moment]:

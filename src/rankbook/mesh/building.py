@@ -22,7 +22,7 @@ from rankbook.models.transformer import (
     sinusoids,
 )
 from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.stages import cut
+from rankbook.parallel.stages import keep_stage
 
 # of logits that somebody might change in place; nobody does
 warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
@@ -75,7 +75,7 @@ def build_stage(
 ) -> TransformerLM:
     """This rank's part of stage `index`: cut by tensor parallelism, then shared; see `build`."""
     with torch.device("meta"):
-        stage = cut(TransformerLM(config), index, plan.stages)
+        stage = keep_stage(TransformerLM(config), index, plan.stages)
     if layout.tp > 1:
         tensor_parallel(stage, mesh["tp"])
     if config.experts:

@@ -18,7 +18,7 @@ from rankbook.mesh.layout import DIMENSIONS, Layout
 from rankbook.models.transformer import TransformerConfig, TransformerLM
 from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.planned_actions import PlannedAction, action_lists
-from rankbook.parallel.stages import cut
+from rankbook.parallel.stages import keep_stage
 
 FLOAT = 4  # bytes
 COLUMNS, ROWS = ("q", "k", "v", "up"), ("out", "down")
@@ -236,7 +236,7 @@ def _shapes(
 ) -> Shapes:
     """The parameters of `stage` as rank `index` of the tensor dimension has them."""
     with torch.device("meta"):
-        model = cut(TransformerLM(config), stage, plan.stages)
+        model = keep_stage(TransformerLM(config), stage, plan.stages)
     return {
         name: _part(name, tuple(p.shape), layout.tp, index) for name, p in model.named_parameters()
     }

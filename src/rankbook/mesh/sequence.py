@@ -17,7 +17,7 @@ from rankbook.models.transformer import TransformerLayer, TransformerLM
 def context_parallel(model: TransformerLM, group: dist.ProcessGroup) -> TransformerLM:
     """Let `model`, or a stage, take its part of each sequence, in place; group: of a mesh's "cp".
 
-    What comes in is what `rankbook.context.cut` gives this rank, in zigzag order. Ranks of tensor
+    What comes in is what `rankbook.context.shard` gives this rank, in zigzag order. Ranks of tensor
     parallelism, each with its own heads, have a ring each.
     """
     ranks, rank = dist.get_world_size(group), dist.get_rank(group)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
-from rankbook.context import cut as cut_sequences
+from rankbook.context import shard as cut_sequences
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.sequence import shared_mean
 from rankbook.mesh.vocabulary import vocabulary_loss

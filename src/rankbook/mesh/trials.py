@@ -13,7 +13,7 @@ from rankbook.mesh.sequence import context_parallel
 from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.variants import Variant, find_variant
 from rankbook.models.transformer import TransformerConfig, TransformerLM
-from rankbook.parallel.stages import cut
+from rankbook.parallel.stages import keep_stage
 from rankbook.parallel.trial import Setup
 from rankbook.parallel.trials import CANNOT, Outcome, run_trial
 
@@ -55,7 +55,7 @@ def _setup(layout: Layout, variant: Variant, layers: int) -> Setup[ShardedModel]
         plan = make_plan(layout, "gpipe", MICROBATCHES)
         (index,) = plan.stages_of(mesh["pp"].get_local_rank())
         with torch.device("meta"):
-            stage = cut(TransformerLM(config), index, plan.stages)
+            stage = keep_stage(TransformerLM(config), index, plan.stages)
         variant.cut(stage, mesh)
         if layout.cp > 1:
             context_parallel(stage, mesh["cp"].get_group())

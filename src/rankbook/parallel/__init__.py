@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankbook.parallel.calibration import cores_taken, measure_overheads
     from rankbook.parallel.clipping import clip_grad_norm
     from rankbook.parallel.durations import Durations, Overheads
-    from rankbook.parallel.holding import SavedBytes, gaps, held, peak
+    from rankbook.parallel.holding import SavedBytes, activations_in_flight, gaps, peak
     from rankbook.parallel.joining.recorder import record_join
     from rankbook.parallel.joining.running_mean import RunningMean
     from rankbook.parallel.joining.timeline import JoinEvent, JoinTimeline
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rankbook.parallel.schedules import Schedule, find_schedule, schedule_names
     from rankbook.parallel.simulator import bubble, simulate, simulate_lists, sweep
     from rankbook.parallel.sleeping import SleepingStage, sleeping_loss, sleeping_stages
-    from rankbook.parallel.stages import cut, split_layers, stage_module, traced_modules
+    from rankbook.parallel.stages import keep_stage, split_layers, stage_module, traced_modules
     from rankbook.parallel.timeline import Action, Timeline
     from rankbook.parallel.trials import Outcome
     from rankbook.parallel.wrapping_trials import try_wrapping

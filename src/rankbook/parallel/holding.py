@@ -25,7 +25,7 @@ def gaps(timeline: Timeline, rank: int) -> list[tuple[float, float]]:
     return found
 
 
-def held(timeline: Timeline, rank: int) -> list[tuple[float, float]]:
+def activations_in_flight(timeline: Timeline, rank: int) -> list[tuple[float, float]]:
     """How many activations `rank` holds, and since when: (time, number), in the order of time.
 
     One is what a microbatch leaves in all layers of the rank: where a rank has two stages, each
@@ -46,7 +46,7 @@ def held(timeline: Timeline, rank: int) -> list[tuple[float, float]]:
 
 
 def peak(timeline: Timeline, rank: int) -> float:
-    """The most activations that `rank` holds at once, counted as in `held`."""
+    """The most activations that `rank` holds at once, counted as in `activations_in_flight`."""
     return timeline.in_flight(rank) / len({action.stage for action in timeline.computed(rank)})
 
 

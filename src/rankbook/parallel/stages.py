@@ -26,7 +26,7 @@ def split_layers(layers: int, stages: int) -> list[range]:
     return [range(start, end) for start, end in pairwise(starts)]
 
 
-def cut(model: TransformerLM, index: int, stages: int) -> TransformerLM:
+def keep_stage(model: TransformerLM, index: int, stages: int) -> TransformerLM:
     """Make the whole `model` its stage `index`, in place: whatever is not of the stage is deleted.
 
     Raises ValueError if there are more stages than layers.
@@ -45,7 +45,7 @@ def stage_module(
     """
     with torch.device("meta"):
         model = TransformerLM(config)
-    model = cut(model, index, stages).to_empty(device=device)
+    model = keep_stage(model, index, stages).to_empty(device=device)
     initialise(model, seed)
     return model
 

@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def layout(self) -> tuple[int, ...]:
-        """What makes it another layout, and not the same with other microbatches."""
+        """Key of a layout: equal for plans that differ in microbatches only."""
         return self.setup.pp, self.setup.dp, self.setup.tp, self.setup.zero, self.setup.shard
 
 

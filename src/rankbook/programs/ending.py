@@ -19,7 +19,7 @@ AGENTS_WORD = "TORCHELASTIC_ERROR_FILE"  # torchrun's agent reads there what a r
 
 
 @contextmanager
-def telling(program: str, *kinds: type[Exception]) -> Iterator[None]:
+def exit_on_user_error(program: str, *kinds: type[Exception]) -> Iterator[None]:
     """End this rank in one sentence where what is inside raises, or another rank is gone.
 
     What waits long for others is told while it does (`rankbook.autopsy.waiting`).
@@ -35,7 +35,7 @@ def telling(program: str, *kinds: type[Exception]) -> Iterator[None]:
             fail(error, program)
         give_rank_0_time()
         if is_lost(error):
-            lose(error, program)
+            exit_peer_lost(error, program)
         raise
 
 
@@ -63,7 +63,7 @@ def is_lost(error: Exception) -> bool:
     )
 
 
-def lose(error: Exception, program: str, when: str = "") -> NoReturn:
+def exit_peer_lost(error: Exception, program: str, when: str = "") -> NoReturn:
     """End this rank where another has gone: in one sentence, with a status that asks for a restart.
 
     when: "in step 4". No clean-up: it would wait for ranks that are gone.
@@ -107,7 +107,7 @@ def said_before(sentence: str) -> bool:
 
 
 def tell_agent(sentence: str) -> None:
-    """Write the file that torchrun's agent reads, in the form that it reads; it repeats it.
+    """Write TORCHELASTIC_ERROR_FILE, so that torchrun's report repeats the sentence.
 
     Source: https://docs.pytorch.org/docs/stable/elastic/errors.html
     """

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from rankbook.parallel import init
 from rankbook.parallel.ring import ring_all_reduce
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.options import world_size_from_env
 
 START = "torchrun --standalone --nproc-per-node 4 -m rankbook.programs.ranks_live"
@@ -29,10 +29,10 @@ def main() -> dict:
 
     Raises RuntimeError if the ring's sum is not the library's.
     """
-    with telling("ranks_live"):
+    with exit_on_user_error("ranks_live"):
         world_size_from_env(START)
         device = init()
-    with telling("ranks_live", OSError):
+    with exit_on_user_error("ranks_live", OSError):
         result = compare(device)
     dist.destroy_process_group()
     return result

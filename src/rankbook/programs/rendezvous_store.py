@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from torch.distributed import TCPStore
 
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.number_types import nonnegative_int
 from rankbook.programs.options import Parser
 
@@ -43,7 +43,7 @@ def serve(host: str = "127.0.0.1", port: int = PORT) -> TCPStore:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Serve until a signal ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with telling("rendezvous_store"):
+    with exit_on_user_error("rendezvous_store"):
         options = parser().parse_args(sys.argv[1:] if arguments is None else arguments)
         store = serve(options.host, options.port)
     print(f"a store without a password listens at {store.host}:{store.port}", flush=True)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rankbook.checkpoint.errors import told
+from rankbook.checkpoint.errors import explain_oserror
 from rankbook.core.agreement import broadcast_from_rank0
 from rankbook.core.atomic import write_text_atomic
 
@@ -34,7 +34,7 @@ def _open(folder: Path, deciding: dict[str, Any], resume: bool) -> None:
     if exists:
         check_same(json.loads(text), read(about), folder)
     else:
-        with told(f"no run can be kept in {folder}"):
+        with explain_oserror(f"no run can be kept in {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_text_atomic(about, text + "\n")
 

@@ -10,7 +10,7 @@ from torch import nn
 from rankbook.prove.digest import digest, leaves
 from rankbook.prove.names import Named, part_buffers, part_parameters
 from rankbook.prove.optimizers import settings_of
-from rankbook.prove.part import Part
+from rankbook.prove.part import RankView
 from rankbook.prove.pieces import Layout
 from rankbook.prove.twin import modes_of
 
@@ -37,7 +37,7 @@ def compared_before(
     names: Callable[[str], str] | None,
     batch: Any,
     tolerance: float | None,
-) -> Part:
+) -> RankView:
     """This rank's part, compared with the twin before the step. Raises ValueError."""
     layout.check(side.first)
     mine = part_parameters(model, side.first, names)
@@ -45,14 +45,14 @@ def compared_before(
     rounding = _rounding([*mine.values(), *side.parameters.values()])
     if tolerance is None:
         tolerance = SAFETY * (rounding + _of_sums(rounding, side.parameters, batch))
-    part = Part(mine, buffers, side.first, layout, tolerance, rounding)
+    part = RankView(mine, buffers, side.first, layout, tolerance, rounding)
     part.fits(side.parameters)
     part.look_before(side.parameters, side.buffers)
     return part
 
 
 def told_by(
-    side: Side, part: Part, model: Any, optimizers: list[Any], batch: Any
+    side: Side, part: RankView, model: Any, optimizers: list[Any], batch: Any
 ) -> dict[str, Any]:
     """What the other ranks have to know before the step."""
     settings, strangers = settings_of(optimizers, part.named)

@@ -20,7 +20,7 @@ PATIENCE = 1.0  # seconds that a rank which raised waits to see on which others 
 
 
 @contextmanager
-def together(doing: Callable[[], str], call: str) -> Iterator[None]:
+def raise_on_all(doing: Callable[[], str], call: str) -> Iterator[None]:
     """Run a block on all ranks; where it raises on some, all raise RuntimeError: who, and what.
 
     doing: what the block is at, in words. call: a word for this meeting alone, the same on all

@@ -17,7 +17,7 @@ Key = tuple[int, str, str]  # step, kind, name
 EXACT = 4  # roundings of a stored value that two ways to compute it may differ by
 
 
-class Part:
+class RankView:
     """What of the model is on this rank, beside the same pieces of the twin's tensors.
 
     named, buffers: by the twin's names. first: of a tied parameter's names, the twin's first.

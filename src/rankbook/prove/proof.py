@@ -15,10 +15,10 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from rankbook.core.agreement import agree, broadcast_from_rank0, gather
 from rankbook.prove.inputs import Side, compared_before, same_everywhere, told_by
-from rankbook.prove.meeting import together
+from rankbook.prove.meeting import raise_on_all
 from rankbook.prove.names import reshard, twin_parameters
 from rankbook.prove.optimizers import all_settings, twin_optimizers
-from rankbook.prove.part import Part
+from rankbook.prove.part import RankView
 from rankbook.prove.pieces import Layout
 from rankbook.prove.report import Report
 from rankbook.prove.running import run_part
@@ -92,7 +92,7 @@ def prove(
     if clip is not None and max_norm is None:
         raise ValueError("clip needs max_norm, by which the twin is clipped as well")
 
-    def prepare() -> tuple[Side, Part, dict[str, Any]]:
+    def prepare() -> tuple[Side, RankView, dict[str, Any]]:
         side = Side(twin, *twin_parameters(twin), dict(twin.named_buffers()))
         part = compared_before(model, side, Layout(layout, mesh), names, batch, tolerance)
         return side, part, told_by(side, part, model, optimizers, batch)
@@ -115,13 +115,13 @@ def prove(
     with same_random_numbers(), kept([*part.tensors(), *side.tensors()]), emptied(of_both):
         for part.step in range(1, steps + 1):
             seed_all(seed)
-            with together(lambda: "the twin's step", f"{call}/{part.step}/twin"):
+            with raise_on_all(lambda: "the twin's step", f"{call}/{part.step}/twin"):
                 refused = optimizers if twin_step is None else []
                 with refusing(refused, "step steps the optimizer: give twin_step="):
                     run = twin_step or step
                     ways.append(run_twin(run, *side[:2], of_twin, batch, max_norm))
             seed_all(seed)
-            with together(lambda: part.doing, f"{call}/{part.step}/part"):
+            with raise_on_all(lambda: part.doing, f"{call}/{part.step}/part"):
                 way = ways[-1]
                 numbers.append(run_part(part, step, model, batch, optimizers, use, max_norm, way))
             way.forget_gradients()

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from rankbook.prove.part import Part
+from rankbook.prove.part import RankView
 from rankbook.prove.twin import TwinStep, split
 
 
 def run_part(
-    part: Part,
+    part: RankView,
     step: Callable[..., Any],
     model: Any,
     batch: Any,

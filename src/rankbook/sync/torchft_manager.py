@@ -44,7 +44,7 @@ class GroupManager:
         return done
 
     def start_quorum(self) -> None:
-        """All are here."""
+        """Nothing to do: membership is fixed."""
 
     def disallow_state_dict_read(self) -> None:
         """Nobody reads."""

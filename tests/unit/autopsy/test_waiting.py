@@ -41,7 +41,7 @@ class World:
         clock = SimpleNamespace(monotonic=lambda: self.now, time=lambda: self.now)
         monkeypatch.setattr(waiting, "time", clock)
         monkeypatch.setattr(waiting, "_worked", lambda thread: self.worked)
-        monkeypatch.setattr(waiting.flight, "held", lambda: self.held)
+        monkeypatch.setattr(waiting.flight, "recent_collectives", lambda: self.held)
         frame = sys._getframe()  # the thread stands here
         monkeypatch.setattr(
             waiting.sys, "_current_frames", lambda: {self.watch._thread.ident: frame}

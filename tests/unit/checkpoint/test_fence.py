@@ -99,5 +99,5 @@ def test_the_rename_that_shows_a_checkpoint_is_on_the_disk(tmp_path):
     gate, synced = fence.take_over(tmp_path), []
     (gate / "step").touch()
     with mock.patch.object(fence, "sync_folder", synced.append):
-        assert fence.admit(gate / "step", tmp_path) == tmp_path / "step"
+        assert fence.publish(gate / "step", tmp_path) == tmp_path / "step"
     assert synced == [tmp_path] and atomic.hidden(Path("x")).name.startswith(".x.")

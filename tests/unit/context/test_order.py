@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rankbook.context import ORDERS, cut, join, pairs, positions
+from rankbook.context import ORDERS, pairs, positions, shard, unshard
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -24,9 +24,9 @@ def test_an_early_and_a_late_stretch():
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_what_was_cut_is_joined(order, dim):
     whole = torch.arange(8 * 16 * 8).view(8, 16, 8)
-    pieces = [cut(whole, 4, rank, order, dim) for rank in range(4)]
+    pieces = [shard(whole, 4, rank, order, dim) for rank in range(4)]
     assert pieces[2].shape[dim] * 4 == whole.shape[dim]
-    assert torch.equal(join(pieces, order, dim), whole)
+    assert torch.equal(unshard(pieces, order, dim), whole)
     chosen = whole.index_select(dim, positions(whole.shape[dim], 4, 2, order))
     assert torch.equal(pieces[2], chosen)
 

@@ -15,10 +15,10 @@ from rankbook.doctor import way as ways
 from rankbook.doctor.finding import Options
 from rankbook.doctor.links import Asked, bits, slowest
 from rankbook.doctor.meeting import Board
-from rankbook.doctor.way import Listening, Way, measure, rate
+from rankbook.doctor.way import LinkSpeed, Listening, measure, rate
 from tests.waiting import SOON
 
-FAST, SLOW, FAR = Way(1e-4, 1.25e9), Way(0.02, 6.25e6), Way(0.1, 1.25e9)
+FAST, SLOW, FAR = LinkSpeed(1e-4, 1.25e9), LinkSpeed(0.02, 6.25e6), LinkSpeed(0.1, 1.25e9)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from rankbook.autopsy.flight import Entry, Frame
 from rankbook.live.failure import memory
 from rankbook.live.failure.blame import failed_alike, is_consequence
 from rankbook.live.failure.call import Call
-from rankbook.live.failure.ending import Ending, Raised, exit_in_words
+from rankbook.live.failure.ending import Raised, RankOutcome, exit_in_words
 from rankbook.live.ranks.report import CellReport, ended
 from rankbook.live.torchrun.report import explain, interrupted
 from rankbook.live.torchrun.traces import Traces, collect, ending
@@ -31,21 +31,23 @@ def exception(text: str, inside: str = "", root: Raised | None = None) -> Raised
     return Raised(kind, message, f"frames of {kind}", inside, root)
 
 
-def raises(rank: int, text: str, call: Call | None = None, root=None, **more) -> Ending:
+def raises(rank: int, text: str, call: Call | None = None, root=None, **more) -> RankOutcome:
     inside = (call.op or "") if call and not root else ""
-    return Ending(rank, raised=exception(text, inside, root), call=call or Call(line=4), **more)
+    return RankOutcome(
+        rank, raised=exception(text, inside, root), call=call or Call(line=4), **more
+    )
 
 
-def blocked(rank: int, text: str = LOST, call: Call = REDUCE) -> Ending:
+def blocked(rank: int, text: str = LOST, call: Call = REDUCE) -> RankOutcome:
     return raises(rank, text, call, blocked=True)
 
 
-def gone(rank: int, how: str = "it left with exit code 7", **more) -> Ending:
-    return Ending(rank, gone=how, **more)
+def gone(rank: int, how: str = "it left with exit code 7", **more) -> RankOutcome:
+    return RankOutcome(rank, gone=how, **more)
 
 
-def done(rank: int, time: float = 0.0) -> Ending:
-    return Ending(rank, finished=True, time=time)
+def done(rank: int, time: float = 0.0) -> RankOutcome:
+    return RankOutcome(rank, finished=True, time=time)
 
 
 CELLS = {
@@ -148,7 +150,7 @@ CELLS = {
          "rank 2 called broadcast(float32 [4], src=0), cell line 3", *KEPT],
     ),
     "the recorder knows that they parted": (
-        [Ending(0, finished=True, call=BROADCAST, parted=True),
+        [RankOutcome(0, finished=True, call=BROADCAST, parted=True),
          raises(1, LOST, REDUCE, parted=True)],
         ["collective mismatch: the ranks did not make the same call",
          "rank 0 called broadcast(float32 [4], src=0), cell line 3",
@@ -178,7 +180,7 @@ CELLS = {
            for r in (0, 2)), *KEPT],
     ),
     "nothing is known of where a rank stopped": (
-        [Ending(0, raised=exception(LOST, "wait")), raises(1, "ValueError: boom")],
+        [RankOutcome(0, raised=exception(LOST, "wait")), raises(1, "ValueError: boom")],
         ["rank 1 raised ValueError: boom", "frames of ValueError",
          f"rank 0 stopped: RuntimeError: {SHORT}, a consequence", *KEPT],
     ),
@@ -257,14 +259,14 @@ LOSSES = [
 
 @pytest.mark.parametrize("text", LOSSES)
 def test_the_groups_exception_is_a_consequence(text):
-    assert is_consequence(Ending(0, raised=exception(text, "all_reduce")))
+    assert is_consequence(RankOutcome(0, raised=exception(text, "all_reduce")))
 
 
 @pytest.mark.parametrize("text", LOSSES)
 def test_the_same_words_of_the_readers_own_are_none(text):
     """Nor does it help that the rank was cut loose at the time."""
-    assert not is_consequence(Ending(0, raised=exception(text)))
-    assert not is_consequence(Ending(0, raised=exception(text), blocked=True))
+    assert not is_consequence(RankOutcome(0, raised=exception(text)))
+    assert not is_consequence(RankOutcome(0, raised=exception(text), blocked=True))
 
 
 @pytest.mark.parametrize("text", [
@@ -273,13 +275,13 @@ def test_the_same_words_of_the_readers_own_are_none(text):
     "CollectiveMismatch: rank 1 called barrier() where [Rank 0] called",
 ])  # fmt: skip
 def test_what_a_collective_raises_for_mistakes_is_none(text):
-    assert not is_consequence(Ending(0, raised=exception(text, "all_reduce")))
+    assert not is_consequence(RankOutcome(0, raised=exception(text, "all_reduce")))
 
 
 def test_what_a_cut_collective_raises_is_a_consequence_however_it_reads():
     text = "DistStoreError: No such file or directory"
-    assert is_consequence(Ending(0, raised=exception(text, "wait"), blocked=True))
-    assert not is_consequence(Ending(0, raised=exception(text, "wait")))
+    assert is_consequence(RankOutcome(0, raised=exception(text, "wait"), blocked=True))
+    assert not is_consequence(RankOutcome(0, raised=exception(text, "wait")))
 
 
 def test_what_follows_from_a_loss_is_a_consequence():
@@ -292,7 +294,7 @@ def test_a_reply_without_the_lines_that_the_report_has():
     frames = ["-----", "ValueError   Traceback (most recent call last)", "Cell In[1], line 2\n",
               "ValueError: boom"]  # fmt: skip
     reply = {"ename": "ValueError", "evalue": "boom", "traceback": frames}
-    heard = Ending(0)
+    heard = RankOutcome(0)
     ended(heard, reply)
     assert heard.raised == Raised("ValueError", "boom", "Cell In[1], line 2\n")
     reply["traceback"] = ["  Cell In[1], line 2", "SyntaxError: boom"]
@@ -304,7 +306,7 @@ def test_a_reply_with_evidence():
     root = {"kind": "RuntimeError", "message": LOST, "inside": "wait"}
     found = {"inside": "", "root": root, "time": 3.0, "call": REDUCE.as_dict()}
     reply = {"ename": "MyError", "evalue": "boom", "traceback": [], "evidence": found}
-    heard, looked_at = Ending(0), Ending(1, call=BROADCAST, blocked=True)
+    heard, looked_at = RankOutcome(0), RankOutcome(1, call=BROADCAST, blocked=True)
     for each in (heard, looked_at):
         ended(each, reply)
     assert (heard.call, heard.time, looked_at.call) == (REDUCE, 3.0, BROADCAST)
@@ -315,7 +317,7 @@ def test_a_thousand_frames_are_folded():
     frames = [f"Cell In[1], line {i}" for i in range(20)]
     reply = {"ename": "RecursionError", "evalue": "", "traceback": ["-", "Traceback (most recent "
              "call last)", *frames, "RecursionError: "], "evidence": {"depth": 985}}  # fmt: skip
-    heard = Ending(0)
+    heard = RankOutcome(0)
     ended(heard, reply)
     shown = heard.raised.traceback.split("\n")
     assert shown == [*frames[:2], "... 980 more ...", *frames[-3:]]
@@ -329,7 +331,7 @@ def made(*ops: str, shape: str = "[4]") -> list[dict]:
 
 
 def worker(rank, code=None, text="", line=None, call="", when=0.0, node="", calls=(),
-           parted=False) -> Ending:  # fmt: skip
+           parted=False) -> RankOutcome:  # fmt: skip
     """How a worker of a launch ended, from notes as its processes write them."""
     kind, _, message = text.partition(": ")
     report = {"type": kind, "message": message, "time": when, "traceback": f"Traceback\n{text}",

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rankbook.live.failure.call import Call
-from rankbook.live.failure.ending import Ending
+from rankbook.live.failure.ending import RankOutcome
 from rankbook.live.ranks import interrupt
 from rankbook.live.ranks.interrupt import IMPATIENT, KILL, POLITE, WARN, Interrupt
 
@@ -22,7 +22,7 @@ class Told:
         self.signals: list[tuple[int, int]] = []
         monkeypatch.setattr(interrupt, "time", SimpleNamespace(monotonic=lambda: self.now))
         ranks = {rank: self._rank(rank) for rank in BUSY}
-        self.endings = {rank: Ending(rank) for rank in BUSY}
+        self.endings = {rank: RankOutcome(rank) for rank in BUSY}
         lookout = SimpleNamespace(where=self._where, cut=self._cut, cut_at=0.0)
         self.lookout, self._interrupt = lookout, Interrupt(ranks, self.endings, lookout)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook.context import sent as sent_in_a_ring
+from rankbook.context import attention_bytes as sent_in_a_ring
 from rankbook.mesh import Layout
 from rankbook.mesh.formula import predicted_traffic
 from rankbook.models import TransformerConfig, TransformerLM

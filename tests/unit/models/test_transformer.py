@@ -5,7 +5,7 @@ import torch
 
 from rankbook.models import TransformerConfig, TransformerLM, initialise, preset
 from rankbook.models.loss import token_loss
-from rankbook.parallel import cut, stage_module
+from rankbook.parallel import keep_stage, stage_module
 
 WIKITEXT2 = 28_782  # entries of the vocabulary of its training text
 CPU = torch.device("cpu")
@@ -90,7 +90,7 @@ def test_stages_one_after_another_are_the_model(model, ids):
     for index in range(3):
         part = TransformerLM(preset("tiny", 50, layers=5)).eval()
         part.load_state_dict(model.state_dict())
-        x = cut(part, index, 3)(x)
+        x = keep_stage(part, index, 3)(x)
     assert torch.equal(x, expected)
 
 

@@ -9,8 +9,8 @@ from rankbook.parallel import (
     PipelinePlan,
     SavedBytes,
     Timeline,
+    activations_in_flight,
     gaps,
-    held,
     peak,
     schedule_names,
     simulate,
@@ -36,9 +36,9 @@ def test_gaps_by_hand():
 
 def test_held_by_hand():
     line = by_hand()
-    assert held(line, 0) == [(0, 1), (1, 2), (7, 1), (9, 0)]
+    assert activations_in_flight(line, 0) == [(0, 1), (1, 2), (7, 1), (9, 0)]
     # a stage of two counts half, from F to W
-    assert held(line, 1) == [(0, 0), (1, 0.5), (2, 1), (6, 0.5), (7, 0)]
+    assert activations_in_flight(line, 1) == [(0, 0), (1, 0.5), (2, 1), (6, 0.5), (7, 0)]
     assert (peak(line, 0), peak(line, 1)) == (2, 1)
 
 
@@ -50,7 +50,7 @@ def test_simulated_schedules(name):
         idle = sum(end - start for start, end in gaps(line, rank))
         assert line.span - idle == pytest.approx(3 * 6)  # F, I and W of each microbatch
         assert peak(line, rank) == line.in_flight(rank) * plan.ranks / plan.stages
-        assert held(line, rank)[-1] == (pytest.approx(gaps_end(line, rank)), 0)
+        assert activations_in_flight(line, rank)[-1] == (pytest.approx(gaps_end(line, rank)), 0)
 
 
 def gaps_end(line: Timeline, rank: int) -> float:

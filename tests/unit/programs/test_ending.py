@@ -28,7 +28,7 @@ def ended(error: Exception, folder: Path, *kinds: type[Exception]) -> tuple[int 
     """The exit code of a process in which a program raises `error`, and what it says."""
 
     def work() -> None:
-        with (folder / "said").open("w") as sys.stderr, ending.telling("speed", *kinds):
+        with (folder / "said").open("w") as sys.stderr, ending.exit_on_user_error("speed", *kinds):
             raise error
 
     child = multiprocessing.get_context("fork").Process(target=work)
@@ -80,7 +80,7 @@ def test_others_give_rank_0_the_time_to_speak(
     monkeypatch.setattr(ending.os, "_exit", leave)
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("LOCAL_RANK", local_rank)
-    with pytest.raises((Left, RuntimeError)), ending.telling("speed"):
+    with pytest.raises((Left, RuntimeError)), ending.exit_on_user_error("speed"):
         raise error
     assert len(pauses) == waits
     said = capsys.readouterr().err

@@ -136,7 +136,7 @@ KEPT = ROW | {"median": 0.355, "repeats": 3, "next": "3 of 3", "repair, s": 2.0}
 
 def test_the_reader_of_a_recording_and_of_a_fault_tried_here():
     said = "[careful] after 0.35 s\n    rank 1: dead\n    printed: a"
-    assert one_controller.told(TRIED) == one_controller.told(KEPT) == said
+    assert one_controller.format_row(TRIED) == one_controller.format_row(KEPT) == said
     head, lines = one_controller.faults_table([TRIED])
     assert head == ["fault", "live ranks", "Monarch, first", "Monarch, careful"]
     assert lines == one_controller.faults_table([KEPT])[1]
@@ -152,7 +152,7 @@ def test_a_row_without_a_repair_says_whether_the_next_step_works(next_step, says
 
 
 def test_what_was_said_is_wrapped_and_cut():
-    said = one_controller.told(TRIED | {"said": ["begin " + 100 * "word " + "end"]})
+    said = one_controller.format_row(TRIED | {"said": ["begin " + 100 * "word " + "end"]})
     assert max(map(len, said.splitlines())) <= 76
     assert "begin" in said and "…" in said and "end" in said and len(said) < 300
 

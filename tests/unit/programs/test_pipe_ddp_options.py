@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.programs.pipe_ddp.options import deciding, make_plan, read
+from rankbook.programs.pipe_ddp.options import make_plan, read, resume_invariants
 from rankbook.programs.resuming import check_same
 
 
@@ -72,7 +72,7 @@ def test_wrong_options_are_one_sentence(line, sentence):
 
 
 def test_a_run_goes_on_with_its_own_options():
-    mine = deciding(read(["--lr", "0.5", "--checkpoint", "runs/a"]))
-    check_same(mine, deciding(read(["--lr", "0.5", "--stages", "4"])), Path("runs/a"))
+    mine = resume_invariants(read(["--lr", "0.5", "--checkpoint", "runs/a"]))
+    check_same(mine, resume_invariants(read(["--lr", "0.5", "--stages", "4"])), Path("runs/a"))
     with pytest.raises(ValueError, match=r"--lr is 0.5, but the run in runs/a has 0.006; give"):
-        check_same(mine, deciding(read([])), Path("runs/a"))
+        check_same(mine, resume_invariants(read([])), Path("runs/a"))

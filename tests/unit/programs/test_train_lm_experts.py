@@ -6,9 +6,9 @@ import pytest
 
 from rankbook.mesh import Layout
 from rankbook.programs.resuming import check_same
-from rankbook.programs.train_lm.mixture import RATE, WEIGHT, deciding_mixture, in_config
+from rankbook.programs.train_lm.mixture import RATE, WEIGHT, in_config, mixture_invariants
 from rankbook.programs.train_lm.options import parser, read
-from rankbook.programs.train_lm.training import deciding
+from rankbook.programs.train_lm.training import resume_invariants
 
 
 def found(line: str, ranks: int) -> tuple:
@@ -81,16 +81,18 @@ def test_the_model_is_told_what_balances_it(balance, weight, rate):
 
 
 def test_a_run_keeps_its_experts_and_one_without_goes_on_as_before():
-    mine = deciding_mixture(read(["--mesh", "ep=2"], 2))
-    other = deciding_mixture(read(["--mesh", "dp=4", "--experts", "8"], 4))
+    mine = mixture_invariants(read(["--mesh", "ep=2"], 2))
+    other = mixture_invariants(read(["--mesh", "dp=4", "--experts", "8"], 4))
     check_same(other, mine, Path("runs/a"))
     without = read([], 2)
-    check_same(deciding_mixture(without), deciding(without), Path("runs/a"))  # an older run's
+    check_same(
+        mixture_invariants(without), resume_invariants(without), Path("runs/a")
+    )  # an older run's
     with pytest.raises(ValueError, match="--experts is not given, but the run in runs/a has 8"):
-        check_same(deciding_mixture(without), mine, Path("runs/a"))
+        check_same(mixture_invariants(without), mine, Path("runs/a"))
     with pytest.raises(ValueError, match="--top-k is 1, but the run in runs/a has 2"):
         check_same(
-            deciding_mixture(read(["--mesh", "ep=2", "--top-k", "1"], 2)), mine, Path("runs/a")
+            mixture_invariants(read(["--mesh", "ep=2", "--top-k", "1"], 2)), mine, Path("runs/a")
         )
 
 

@@ -8,7 +8,7 @@ from rankbook.mesh import Layout
 from rankbook.programs.pipe_ddp import options as pipe_ddp
 from rankbook.programs.resuming import check_same
 from rankbook.programs.train_lm.options import parser, read
-from rankbook.programs.train_lm.training import deciding
+from rankbook.programs.train_lm.training import resume_invariants
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,14 @@ def test_where_the_state_is_kept(line, folder):
 
 
 def test_a_run_goes_on_on_another_mesh_with_its_own_options():
-    mine = deciding(read(["--lr", "0.5", "--mesh", "pp=2,tp=2", "--shard", "none"], 4))
+    mine = resume_invariants(read(["--lr", "0.5", "--mesh", "pp=2,tp=2", "--shard", "none"], 4))
     check_same(
-        mine, deciding(read(["--lr", "0.5", "--mesh", "dp=4", "--shard", "fsdp"], 4)), Path("a")
+        mine,
+        resume_invariants(read(["--lr", "0.5", "--mesh", "dp=4", "--shard", "fsdp"], 4)),
+        Path("a"),
     )
     with pytest.raises(ValueError, match=r"--lr is 0.5, but the run in a has 0.006; give"):
-        check_same(mine, deciding(read([], 1)), Path("a"))
+        check_same(mine, resume_invariants(read([], 1)), Path("a"))
 
 
 def test_rounding_makes_no_long_steps_where_meshes_are_compared():

@@ -4,7 +4,7 @@ import pytest
 
 from rankbook.programs.resuming import check_same
 from rankbook.programs.train_lm.options import read
-from rankbook.programs.train_lm.syncing import deciding, parse
+from rankbook.programs.train_lm.syncing import parse, resume_invariants
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,16 @@ def test_what_cannot_be_is_one_sentence(line, sentence):
 
 
 def test_a_run_goes_on_as_it_was_begun(tmp_path):
-    begun = deciding(read(["--sync", "diloco:4"], 2))
+    begun = resume_invariants(read(["--sync", "diloco:4"], 2))
     check_same(begun, begun, tmp_path)
     with pytest.raises(ValueError, match=r"--sync is diloco:8, but the run in .* has diloco:4"):
-        check_same(deciding(read(["--sync", "diloco:8"], 2)), begun, tmp_path)
+        check_same(resume_invariants(read(["--sync", "diloco:8"], 2)), begun, tmp_path)
     with pytest.raises(ValueError, match=r"--outer-lr is 0.5, but the run in .* has 0.7"):
         other = read(["--sync", "diloco:4", "--outer-lr", "0.5"], 2)
-        check_same(deciding(other), begun, tmp_path)
+        check_same(resume_invariants(other), begun, tmp_path)
 
 
 def test_runs_of_before_there_was_the_option_met_in_every_step(tmp_path):
-    check_same(deciding(read([], 2)), {}, tmp_path)
+    check_same(resume_invariants(read([], 2)), {}, tmp_path)
     with pytest.raises(ValueError, match=r"--sync is local:4, but the run in .* has every"):
-        check_same(deciding(read(["--sync", "local:4"], 2)), {}, tmp_path)
+        check_same(resume_invariants(read(["--sync", "local:4"], 2)), {}, tmp_path)

@@ -4,7 +4,7 @@ import re
 import signal
 from dataclasses import dataclass, field
 
-from rankbook.live.failure.ending import Ending, Raised, who
+from rankbook.live.failure.ending import Raised, RankOutcome, who
 
 # What the process group raises, and how it reads when others are the cause: the connection it
 # waited on went away, or nobody came. Only said of what native code raised in such a call: the
@@ -30,13 +30,13 @@ class Verdict:
     early: the ranks that `finding` says had come to the end while others waited for them.
     """
 
-    causes: list[Ending] = field(default_factory=list)
+    causes: list[RankOutcome] = field(default_factory=list)
     finding: str = ""
     mismatch: bool = False
-    early: list[Ending] = field(default_factory=list)
+    early: list[RankOutcome] = field(default_factory=list)
 
 
-def judge_cell(endings: list[Ending], interrupted: bool) -> Verdict:
+def judge_cell(endings: list[RankOutcome], interrupted: bool) -> Verdict:
     """Why a cell of live ranks failed; `endings` of all the ranks that ran it."""
     failed = [e for e in endings if e.raised or e.gone]
     causes = [e for e in failed if e.gone or not suffers(e, interrupted)]
@@ -54,7 +54,7 @@ def judge_cell(endings: list[Ending], interrupted: bool) -> Verdict:
     return _left_alone(failed, done, "finished the cell") or in_vain
 
 
-def judge_launch(endings: list[Ending], agent_failed: bool = False) -> Verdict:
+def judge_launch(endings: list[RankOutcome], agent_failed: bool = False) -> Verdict:
     """Why a launch of torchrun failed; `endings` of all its workers.
 
     agent_failed: an agent ended by itself, and so its workers.
@@ -75,7 +75,7 @@ def judge_launch(endings: list[Ending], agent_failed: bool = False) -> Verdict:
     return Verdict(causes)
 
 
-def _left_alone(waited: list[Ending], done: list[Ending], how: str) -> Verdict | None:
+def _left_alone(waited: list[RankOutcome], done: list[RankOutcome], how: str) -> Verdict | None:
     """What to say where ranks that were `done` had left others waiting; None if none had."""
     early = [e for e in done if all(e.time < other.time for other in waited)]
     if not waited or not early:
@@ -86,7 +86,7 @@ def _left_alone(waited: list[Ending], done: list[Ending], how: str) -> Verdict |
     return Verdict(finding=f"{who(early)} had {how} while {together} waited{place}", early=early)
 
 
-def suffers(ending: Ending, interrupted: bool) -> bool:
+def suffers(ending: RankOutcome, interrupted: bool) -> bool:
     """Whether a rank's exception says only that another rank failed, or that the cell was stopped.
 
     interrupted: whether the reader did; without, a KeyboardInterrupt is an exception like others.
@@ -96,7 +96,7 @@ def suffers(ending: Ending, interrupted: bool) -> bool:
     return stopped or saw_mismatch(ending) or is_consequence(ending)
 
 
-def is_consequence(ending: Ending) -> bool:
+def is_consequence(ending: RankOutcome) -> bool:
     """Whether the process group raised this rank's exception, because of other ranks.
 
     Evidence, not words, tells that the group did: native code raised it, in a call that waits for
@@ -114,13 +114,13 @@ def _lost(raised: Raised, cut: bool) -> bool:
     return by_group and (cut or bool(LOST.search(raised.message)))
 
 
-def saw_mismatch(ending: Ending) -> bool:
+def saw_mismatch(ending: RankOutcome) -> bool:
     """Whether this rank saw that another one made a different call."""
     raised = ending.raised
     return raised is not None and raised.kind == "CollectiveMismatch" and bool(raised.inside)
 
 
-def failed_alike(endings: list[Ending]) -> bool:
+def failed_alike(endings: list[RankOutcome]) -> bool:
     """Whether all ranks raised the same on the same line, by themselves: they still agree."""
     if any(is_consequence(e) or saw_mismatch(e) for e in endings):
         return False
@@ -128,13 +128,13 @@ def failed_alike(endings: list[Ending]) -> bool:
     return len(ways) == 1
 
 
-def _waited_apart(failed: list[Ending]) -> bool:
+def _waited_apart(failed: list[RankOutcome]) -> bool:
     """Every failed rank waited in vain, and not in the same call."""
     calls = [e.call for e in failed if e.call is None or e.call.op not in ("send", "recv", "wait")]
     different = len({call.text if call else "" for call in calls}) > 1
     return different and all(is_consequence(e) for e in failed)
 
 
-def as_if_ended_by_agent(ending: Ending) -> bool:
+def as_if_ended_by_agent(ending: RankOutcome) -> bool:
     """Whether torchrun's ending of the others would look like this."""
     return ending.raised is None and (ending.code is None or ending.code in ENDED_BY_AGENT)

@@ -34,7 +34,7 @@ class Raised:
 
 
 @dataclass
-class Ending:
+class RankOutcome:
     """How one rank ended, as far as it is known.
 
     rank: the global rank. node: the name of its agent, where there are several.
@@ -85,7 +85,7 @@ class Ending:
         return f"was {exit_in_words(self.code)}" if self.code < 0 else exit_in_words(self.code)
 
 
-def who(endings: list[Ending]) -> str:
+def who(endings: list[RankOutcome]) -> str:
     """Ranks in words: ``rank 1`` or ``[0-2]``, after the node's name if there are several."""
     nodes = list(dict.fromkeys(e.node for e in endings))
     if len(nodes) > 1:

@@ -18,7 +18,7 @@ def waiting(calls: Mapping[str, Call], before: Mapping[str, Call]) -> dict[str, 
     return {rank: call for rank, call in calls.items() if _hangs(call, before.get(rank))}
 
 
-def told(waits: Mapping[str, Call], others: Mapping[str, Call], ended: Mapping[str, str]):
+def format_hang(waits: Mapping[str, Call], others: Mapping[str, Call], ended: Mapping[str, str]):
     """The lines on a hang, the ranks that wait first.
 
     waits: ranks that wait for others, by their label ("[0]"). others: ranks that do something

@@ -9,10 +9,10 @@ from dataclasses import replace
 from rankbook.autopsy.compare import partings
 from rankbook.autopsy.flight import Entry
 from rankbook.live.failure.call import Call
-from rankbook.live.failure.ending import Ending
+from rankbook.live.failure.ending import RankOutcome
 
 
-def as_told(entries: Iterable[Entry], cells: str) -> list[dict]:
+def to_wire(entries: Iterable[Entry], cells: str) -> list[dict]:
     """Collectives of a rank for a message; of stacks, the frames in files that begin `cells`."""
     return [
         replace(e, frames=tuple(f for f in e.frames if f.file.startswith(cells))).as_dict()
@@ -20,12 +20,12 @@ def as_told(entries: Iterable[Entry], cells: str) -> list[dict]:
     ]
 
 
-def as_heard(records: Iterable[dict]) -> tuple[Entry, ...]:
-    """What `as_told` gave, also after a way through JSON."""
+def from_wire(records: Iterable[dict]) -> tuple[Entry, ...]:
+    """Inverse of `to_wire`, also after a way through JSON."""
     return tuple(map(Entry.of, records))
 
 
-def mark(endings: Iterable[Ending]) -> None:
+def mark(endings: Iterable[RankOutcome]) -> None:
     """Note in `endings` the first of their `calls` that differ, if any do."""
     by_rank = {e.rank: e.calls for e in endings if e.calls}
     calls = next((p.calls for p in partings(by_rank) if p.differs), {})

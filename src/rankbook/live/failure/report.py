@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from rankbook.live.errors import CellFailed
 from rankbook.live.failure.blame import Verdict, as_if_ended_by_agent
-from rankbook.live.failure.ending import Ending, Raised, who
+from rankbook.live.failure.ending import Raised, RankOutcome, who
 from rankbook.symptoms import pointer
 
 NATIVE_FILE = re.compile(r"^\[[^\]]*\.\w+:\d+\] *")  # gloo begins with the line of its source
@@ -25,7 +25,7 @@ def compose(verdict: Verdict, lines: Iterable[str]) -> CellFailed:
     return CellFailed(shown[0].split("\n")[0], "\n".join([*shown, *filter(None, [more])]))
 
 
-def stopped(ending: Ending, verdict: Verdict) -> str:
+def stopped(ending: RankOutcome, verdict: Verdict) -> str:
     """The line on a rank whose exception is a consequence of another's failure."""
     place = f" in {ending.place}" if ending.place else ""
     raised = ending.raised
@@ -35,14 +35,14 @@ def stopped(ending: Ending, verdict: Verdict) -> str:
     return f"{ending.name} stopped{place}: {in_short(raised)}{named}"
 
 
-def blocked(ending: Ending) -> str:
+def blocked(ending: RankOutcome) -> str:
     """The line on a rank that was got out of a call; its own words, if it had any, after that."""
     raised = ending.raised
     own = f", then raised {in_short(raised)}" if raised and not raised.inside else ""
     return f"{ending.name} was blocked in {ending.place}{own}"
 
 
-def called(ending: Ending) -> str:
+def called(ending: RankOutcome) -> str:
     """The line on a rank where the ranks made different calls.
 
     How it ended is said only where that call killed it, not what the others' end did to it.
@@ -59,9 +59,9 @@ def in_short(raised: Raised) -> str:
     return f"{raised.kind}: {text}" if text else raised.kind
 
 
-def _alike(causes: list[Ending]) -> list[list[Ending]]:
+def _alike(causes: list[RankOutcome]) -> list[list[RankOutcome]]:
     """Ranks of one node that failed in the same way, on the same line; the gone stay apart."""
-    groups: dict[tuple, list[Ending]] = {}
+    groups: dict[tuple, list[RankOutcome]] = {}
     for e in causes:
         line = e.call.line if e.call else None
         detail = e.rank if e.gone else line if e.raised else e.place
@@ -69,7 +69,7 @@ def _alike(causes: list[Ending]) -> list[list[Ending]]:
     return list(groups.values())
 
 
-def _cause(group: list[Ending]) -> list[str]:
+def _cause(group: list[RankOutcome]) -> list[str]:
     first = group[0]
     head = f"{who(group)} {first.what}"
     if first.gone:

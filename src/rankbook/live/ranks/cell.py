@@ -7,9 +7,9 @@ from itertools import islice
 import zmq
 
 from rankbook.live.failure.blame import failed_alike
-from rankbook.live.failure.ending import Ending, Raised
+from rankbook.live.failure.ending import Raised, RankOutcome
 from rankbook.live.ranks.interrupt import Interrupt, interrupts
-from rankbook.live.ranks.lookout import Lookout
+from rankbook.live.ranks.lookout import HangWatchdog
 from rankbook.live.ranks.process import RankProcess
 from rankbook.live.ranks.report import CellReport, ended
 from rankbook.live.ranks.timing import Timing
@@ -36,13 +36,13 @@ class CellRun:
         self.ranks = ranks
         self.screen = CellScreen()
         self.merger = Merger(ranks, self.screen.emit, self.screen.bar)
-        self.endings = {rank: Ending(rank) for rank in ranks}
+        self.endings = {rank: RankOutcome(rank) for rank in ranks}
         self.busy = set(ranks)
         self.timings: dict[int, Timing] = {}
         self.has_group: dict[int, bool] = {}  # of the ranks that came to the end
         self._idle: dict[int, float] = {}
         self._replied: set[int] = set()
-        self._lookout = Lookout(ranks, self.endings, silent)
+        self._lookout = HangWatchdog(ranks, self.endings, silent)
         self._interrupt = Interrupt(ranks, self.endings, self._lookout)
         self._poller, self._ends = zmq.Poller(), zmq.Poller()
         self._sockets = {}

@@ -6,8 +6,8 @@ import threading
 import time
 from contextlib import contextmanager
 
-from rankbook.live.failure.ending import Ending
-from rankbook.live.ranks.lookout import Lookout
+from rankbook.live.failure.ending import RankOutcome
+from rankbook.live.ranks.lookout import HangWatchdog
 from rankbook.live.ranks.process import RankProcess
 
 POLITE = 1.0  # seconds from the request to end until collectives are cut
@@ -36,7 +36,9 @@ class Interrupt:
     A rank's time runs from when it was asked, however late the reader's request was noticed.
     """
 
-    def __init__(self, ranks: dict[int, RankProcess], endings: dict[int, Ending], lookout: Lookout):
+    def __init__(
+        self, ranks: dict[int, RankProcess], endings: dict[int, RankOutcome], lookout: HangWatchdog
+    ):
         self.ranks, self.endings, self._lookout = ranks, endings, lookout
         self.began: float | None = None  # when the first request was noticed
         self._requests = 0

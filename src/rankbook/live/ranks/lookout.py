@@ -5,8 +5,8 @@ import time
 
 from rankbook.live.failure import hang
 from rankbook.live.failure.call import Call
-from rankbook.live.failure.ending import Ending
-from rankbook.live.failure.parting import as_heard, mark
+from rankbook.live.failure.ending import RankOutcome
+from rankbook.live.failure.parting import from_wire, mark
 from rankbook.live.ranks import parting
 from rankbook.live.ranks.process import RankProcess, control
 
@@ -17,13 +17,15 @@ LOOK = 1.0  # seconds from one look to the next while some wait
 STUCK = "does not answer: it is stopped, or native code keeps Python's lock"
 
 
-class Lookout:
+class HangWatchdog:
     """Follows the `ranks` of one cell; what it learns of them it notes in their `endings`.
 
     silent: nothing is told while the cell runs.
     """
 
-    def __init__(self, ranks: dict[int, RankProcess], endings: dict[int, Ending], silent: bool):
+    def __init__(
+        self, ranks: dict[int, RankProcess], endings: dict[int, RankOutcome], silent: bool
+    ):
         self.ranks, self.endings = ranks, endings
         self.cut_at = 0.0  # when connections were cut last; 0 if never
         self.failed_at: float | None = None
@@ -92,7 +94,7 @@ class Lookout:
         if waits and not self._silent and state != self._hang_told:
             self._hang_told = state
             others = {rank: call for rank, call in calls.items() if rank not in waits}
-            print(*hang.told(waits, others, ended), sep="\n", file=sys.stderr)
+            print(*hang.format_hang(waits, others, ended), sep="\n", file=sys.stderr)
         may_wait = any(call.op for call in calls.values())
         self._hint_at = now + (LOOK if may_wait and state != self._hang_told else HINT)
 
@@ -100,7 +102,7 @@ class Lookout:
         """Nobody's own failure says why the cell failed: look for calls that differ."""
         if not self._silent and parting.unexplained(self.endings, interrupted):
             for rank, found in control(list(self.ranks.values()), "made").items():
-                self.endings[rank].calls = as_heard(found["calls"])
+                self.endings[rank].calls = from_wire(found["calls"])
             mark(self.endings.values())
 
     def where(self, ranks: set[int]) -> dict[int, Call]:

@@ -1,9 +1,9 @@
 """What the ranks of a cell are asked for to see where they parted, and when."""
 
-from rankbook.autopsy.flight import held
+from rankbook.autopsy.flight import recent_collectives
 from rankbook.live.failure.blame import saw_mismatch, suffers
-from rankbook.live.failure.ending import Ending
-from rankbook.live.failure.parting import as_told
+from rankbook.live.failure.ending import RankOutcome
+from rankbook.live.failure.parting import to_wire
 
 
 def made(since: float, cells: str) -> list[dict]:
@@ -11,10 +11,10 @@ def made(since: float, cells: str) -> list[dict]:
 
     since: in seconds since the epoch. cells: the folder in which ipykernel says that cells are.
     """
-    return as_told((entry for entry in held() if entry.time >= since), cells)
+    return to_wire((entry for entry in recent_collectives() if entry.time >= since), cells)
 
 
-def unexplained(endings: dict[int, Ending], interrupted: bool) -> bool:
+def unexplained(endings: dict[int, RankOutcome], interrupted: bool) -> bool:
     """Whether ranks failed, and no rank's own failure says why."""
     failed = [e for e in endings.values() if e.raised or e.gone]
     if any(e.gone or saw_mismatch(e) for e in failed):

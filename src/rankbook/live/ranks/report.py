@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from rankbook.live.errors import CellFailed
 from rankbook.live.failure.blame import Verdict, judge_cell, suffers
 from rankbook.live.failure.call import Call
-from rankbook.live.failure.ending import Ending, Raised
+from rankbook.live.failure.ending import Raised, RankOutcome
 from rankbook.live.failure.frames import fold_deep, shorten
 from rankbook.live.failure.report import blocked, called, compose, stopped
 from rankbook.live.screen.output import label
 
 
-def ended(ending: Ending, reply: dict) -> None:
+def ended(ending: RankOutcome, reply: dict) -> None:
     """Note in `ending` what a kernel's ``execute_reply`` tells of an exception.
 
     Libraries take a line for a frame.
@@ -34,13 +34,13 @@ class CellReport:
     group_lost: whether the ranks may no longer agree on what was communicated.
     """
 
-    endings: dict[int, Ending]
+    endings: dict[int, RankOutcome]
     world_size: int
     interrupted: bool = False
     group_lost: bool = False
 
     @property
-    def failed(self) -> dict[int, Ending]:
+    def failed(self) -> dict[int, RankOutcome]:
         """The ranks that did not finish the cell."""
         return {r: e for r, e in self.endings.items() if e.raised or e.gone}
 

@@ -101,7 +101,7 @@ class Ranks:
         run = CellRun(chosen, code, number, time=time, check=check)
         report = run.run(self.world_size)
         if run.timings:
-            print(timing.told(run.timings))
+            print(timing.format_timings(run.timings))
         self._group_lost = self._group_lost or report.group_lost
         self._notice_a_destroyed_group(set(run.has_group.values()))
         if report.failed or report.interrupted:

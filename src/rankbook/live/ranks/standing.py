@@ -5,7 +5,7 @@ import time
 import psutil
 import torch
 
-from rankbook.autopsy.flight import held
+from rankbook.autopsy.flight import recent_collectives
 from rankbook.live.ranks import where
 
 
@@ -27,7 +27,7 @@ def standing(shell, cell: int | None, since: float | None) -> dict:
 def _last_call(shell) -> dict | None:
     """The last collective, also one that C++ issued; of send and recv gloo records nothing."""
     cells = getattr(shell.compile, "_filename_map", {})
-    for entry in held(1):
+    for entry in recent_collectives(1):
         frame = next((frame for frame in entry.frames if frame.file in cells), None)
         place = f" (cell {cells[frame.file]}, line {frame.line})" if frame else ""
         return {"text": entry.text + place, "seconds": time.time() - entry.time, "done": entry.done}

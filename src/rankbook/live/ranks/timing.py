@@ -35,7 +35,7 @@ class Timing:
         return self.waited - both
 
 
-def told(timings: dict[int, Timing]) -> str:
+def format_timings(timings: dict[int, Timing]) -> str:
     """A line for each rank, and how it was measured."""
     lines = [_line(rank, timing, timings) for rank, timing in sorted(timings.items())]
     return "\n".join([*lines, HOW])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch.distributed as dist
 
-from rankbook.autopsy.flight import held
+from rankbook.autopsy.flight import recent_collectives
 from rankbook.live.failure import native
 from rankbook.live.failure.call import Call
 from rankbook.live.failure.place import (
@@ -63,7 +63,9 @@ def _with_recorded(call: Call, stack: list[Step]) -> Call:
     if call.op is None and dist.get_backend() != "nccl" and not (stack and may_wait(stack[0])):
         return call  # the recorder takes 0.03 s to tell
     # only what the backward pass waits for is told by where it was issued
-    pending = [entry for entry in held(stacks=call.op == "backward") if not entry.done]
+    pending = [
+        entry for entry in recent_collectives(stacks=call.op == "backward") if not entry.done
+    ]
     if call.op is None and dist.get_backend() == "nccl":
         call = replace(call, op="wait")  # nccl's calls return at once: waiting is anywhere later
     elif call.op is None and pending:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rankbook.live.failure.ending import Ending
+from rankbook.live.failure.ending import RankOutcome
 from rankbook.live.torchrun import witness
 from rankbook.live.torchrun.follower import Follower
 from rankbook.live.torchrun.launch_forkserver import WarmStartFailed
@@ -43,7 +43,7 @@ class Launch:
     began: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
     killed_by_reader: str = ""
-    endings: list[Ending] = field(default_factory=list)
+    endings: list[RankOutcome] = field(default_factory=list)
     published: dict[str, dict] = field(default_factory=dict)
     usage: str = ""
     trouble: str = ""

@@ -25,7 +25,7 @@ ADVICE = (
 )
 
 
-class Lookout:
+class HangWatchdog:
     """Looks after the `launches` of one job; `say` shows a line."""
 
     def __init__(self, launches: Callable[[], Sequence[Launch]], say: Callable[[str], None]):
@@ -69,7 +69,7 @@ class Lookout:
         state = (tuple((r, c.place) for r, c in waits.items()), tuple(others), tuple(ended.items()))
         if waits and state not in self._told:
             self._told.add(state)
-            for line in hang.told(waits, others, ended):
+            for line in hang.format_hang(waits, others, ended):
                 self._say(line)
         for rank, answer in after.items():
             self._advise(rank, calls[rank], before.get(rank), answer)

@@ -2,12 +2,12 @@
 
 from rankbook.live.errors import CellFailed
 from rankbook.live.failure.blame import MISMATCH, Verdict, is_consequence, judge_launch
-from rankbook.live.failure.ending import Ending, who
+from rankbook.live.failure.ending import RankOutcome, who
 from rankbook.live.failure.parting import mark
 from rankbook.live.failure.report import called, compose, stopped
 
 
-def explain(endings: list[Ending], agents: list[str]) -> CellFailed:
+def explain(endings: list[RankOutcome], agents: list[str]) -> CellFailed:
     """The report on a failed launch, or on several of one job: root cause first.
 
     endings: of every worker. agents: what became of agents that did not fail because of a worker,
@@ -22,7 +22,7 @@ def explain(endings: list[Ending], agents: list[str]) -> CellFailed:
     return compose(verdict, ["torchrun failed"] if nothing else lines)
 
 
-def interrupted(endings: list[Ending], seconds: float) -> CellFailed:
+def interrupted(endings: list[RankOutcome], seconds: float) -> CellFailed:
     """The report on a launch that the reader interrupted; it ended `seconds` later."""
     verdict = Verdict(finding=f"interrupted; everything was ended {seconds:.1f} s later")
     mark(endings)
@@ -34,7 +34,7 @@ def interrupted(endings: list[Ending], seconds: float) -> CellFailed:
     return compose(verdict, lines)
 
 
-def _others(endings: list[Ending], verdict: Verdict) -> list[str]:
+def _others(endings: list[RankOutcome], verdict: Verdict) -> list[str]:
     """One line for each worker that is not a cause; those that ended well have one together."""
     lines = []
     for e in endings:
@@ -46,11 +46,11 @@ def _others(endings: list[Ending], verdict: Verdict) -> list[str]:
     return [*lines, _left(left)] if left else lines
 
 
-def _left(left: list[Ending]) -> str:
+def _left(left: list[RankOutcome]) -> str:
     return f"{who(left)} had left with exit code 0"
 
 
-def _follower(ending: Ending, verdict: Verdict) -> str:
+def _follower(ending: RankOutcome, verdict: Verdict) -> str:
     if ending.raised:
         return stopped(ending, verdict)
     if ending.place:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankbook.live.failure.call import Call
-from rankbook.live.failure.ending import Ending, Raised
-from rankbook.live.failure.parting import as_heard
+from rankbook.live.failure.ending import Raised, RankOutcome
+from rankbook.live.failure.parting import from_wire
 from rankbook.live.torchrun import witness, worker_failure
 from rankbook.live.torchrun.notes import find_note, read_notes
 
@@ -36,7 +36,7 @@ class Traces:
 
     @property
     def call(self) -> Call | None:
-        """Where it was at last: what it said itself is richer, a signal's stack is later."""
+        """Its last known call: from its own report, which is richer, else from a signal's stack."""
         if self.report:
             return Call(**self.report["call"])
         line = self.stack["line"] if self.stack else None
@@ -50,7 +50,7 @@ def exited(directory: Path, pid: int) -> dict | None:
     return find_note(directory / "exits" / f"{pid}.json")
 
 
-def collect(directory: Path, node: str, workers: list[dict], end: dict) -> list[Ending]:
+def collect(directory: Path, node: str, workers: list[dict], end: dict) -> list[RankOutcome]:
     """How the `workers` of a failed launch ended; end: what its agent noted at last."""
     told = {worker["pid"]: worker for worker in end.get("workers", [])}
     reports = {report["pid"]: report for report in read_notes(directory / "reports").values()}
@@ -77,7 +77,7 @@ def _got_another_size(worker: dict) -> bool:
     return False
 
 
-def ending(node: str, worker: dict, told: dict | None, left: Traces) -> Ending:
+def ending(node: str, worker: dict, told: dict | None, left: Traces) -> RankOutcome:
     """How a worker ended, from the notes of the launch.
 
     worker: who it was (`worker.py`). told: what the agent said of it, if it said anything.
@@ -88,14 +88,14 @@ def ending(node: str, worker: dict, told: dict | None, left: Traces) -> Ending:
     raised = Raised.of(*(report[name] for name in names)) if report else None
     known = next((note["time"] for note in (report, told, exited) if note), None)
     calls = next((note.get("calls", ()) for note in (report, exited, left.answer) if note), ())
-    return Ending(
+    return RankOutcome(
         rank=worker["rank"],
         node=node,
         raised=raised,
         code=code,
         call=None if exited else left.call,
         finished=bool(exited),
-        calls=as_heard(calls),
+        calls=from_wire(calls),
         parted=left.other_size,
         time=time.time() if known is None else known,
     )

@@ -69,19 +69,19 @@ def collectives() -> list:
     initialized = getattr(dist, "is_initialized", None)
     if initialized is None or not initialized():
         return []
-    from rankbook.autopsy.flight import held
+    from rankbook.autopsy.flight import recent_collectives
 
-    return held()
+    return recent_collectives()
 
 
 def calls(cell: str) -> list[dict]:
     """The last collectives of this process, for a note; those of groups that are gone, too."""
     with suppress(Exception):  # of any kind: this is not the program
         if getattr(sys.modules.get("torch.distributed"), "is_available", bool)():
-            from rankbook.autopsy.flight import held
-            from rankbook.live.failure.parting import as_told
+            from rankbook.autopsy.flight import recent_collectives
+            from rankbook.live.failure.parting import to_wire
 
-            return as_told(held(LAST), cell)
+            return to_wire(recent_collectives(LAST), cell)
     return []
 
 

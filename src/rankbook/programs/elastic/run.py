@@ -26,12 +26,12 @@ from rankbook.programs.elastic.training import ElasticRun, prepare
 
 def main(arguments: list[str] | None = None) -> dict:
     """Train as the options say, on every rank; return what rank 0 says at the end."""
-    with ending.telling("elastic"):
+    with ending.exit_on_user_error("elastic"):
         try:
             run = prepare(read(sys.argv[1:] if arguments is None else arguments))
         except RuntimeError as error:
             lose(error)
-    with ending.telling("elastic", OSError):
+    with ending.exit_on_user_error("elastic", OSError):
         try:
             with PreemptionHandler(grace=run.options.grace, stuck=partial(stuck, run)) as notice:
                 train(run, notice)
@@ -125,7 +125,7 @@ def lose(error: RuntimeError, run: ElasticRun | None = None) -> NoReturn:
     if run is not None:
         when = f"in step {run.step + 1}"
         run.events.write("leave", step=run.step, why=ending.why_lost(error))
-    ending.lose(error, "elastic", when)
+    ending.exit_peer_lost(error, "elastic", when)
 
 
 def finish(run: ElasticRun) -> dict:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rankbook.programs.one_controller.reading import (
         costs_table,
         faults_table,
-        told,
+        format_row,
         written,
     )
     from rankbook.programs.one_controller.running import is_here, main, try_faults

@@ -16,7 +16,7 @@ WRITTEN = {  # what a reader writes for each, but for imports and names of one l
 }  # fmt: skip
 
 
-def told(row: Mapping) -> str:
+def format_row(row: Mapping) -> str:
     """What a controller said, and when it had control again; then what was printed meanwhile."""
     said = [f"[{row['way']}] after {_seconds(row):.2f} s", *row["said"]]
     said += [f"printed: {line}" for line in row["printed"]]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.one_controller.faults import CAUSES, FAULTS, WAYS, sentences, verdict
 from rankbook.programs.one_controller.reading import shorten
 from rankbook.programs.options import Parser
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     p.add_argument("--fault", nargs="+", default=FAULTS, choices=FAULTS, help="all by default")
     p.add_argument("--way", nargs="+", default=WAYS, choices=WAYS, help="both by default")
-    with telling("one_controller"):
+    with exit_on_user_error("one_controller"):
         options = p.parse_args(sys.argv[1:] if arguments is None else arguments)
         for row in try_faults(options.fault, options.way):
             print(json.dumps(row), flush=True)

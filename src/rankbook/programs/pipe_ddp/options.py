@@ -8,9 +8,14 @@ from rankbook.parallel import PipelinePlan, find_schedule
 from rankbook.programs.number_types import positive_float, positive_int
 from rankbook.programs.options import Parser, from_namespace, option
 from rankbook.programs.train_lm.options import Options as MeshOptions
-from rankbook.programs.train_lm.training import Training, check_compile, deciding, left_open
+from rankbook.programs.train_lm.training import (
+    Training,
+    check_compile,
+    preset_defaults,
+    resume_invariants,
+)
 
-__all__ = ["Options", "as_mesh", "deciding", "make_plan", "parser", "read"]
+__all__ = ["Options", "as_mesh", "make_plan", "parser", "read", "resume_invariants"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,7 @@ def read(arguments: list[str]) -> Options:
     parsed = parser().parse_args(arguments)
     if parsed.resume and parsed.checkpoint is None:
         raise ValueError("--resume needs --checkpoint DIR, the folder of the run to go on with")
-    return from_namespace(Options, parsed, **left_open(parsed))
+    return from_namespace(Options, parsed, **preset_defaults(parsed))
 
 
 def make_plan(options: Options, world_size: int) -> PipelinePlan:

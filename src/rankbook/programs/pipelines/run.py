@@ -13,7 +13,7 @@ from rankbook.data.embedded import prose
 from rankbook.models import TransformerLM, initialise, preset
 from rankbook.models.loss import token_loss
 from rankbook.parallel import Pipeline, PipelinePlan, clip_grad_norm, init, stage_module
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.pipelines.options import read
 
 CONFIG = preset("tiny", vocab_size=256)  # the tokens are bytes
@@ -30,13 +30,13 @@ def main(arguments: list[str] | None = None) -> dict:
     What cannot run ends here, with one sentence for all ranks, and so does a run of which losses or
     parameters differ by more than the tolerance.
     """
-    with telling("pipelines"):
+    with exit_on_user_error("pipelines"):
         options = read(sys.argv[1:] if arguments is None else arguments)
         plan = PipelinePlan(options.schedule, options.ranks, options.microbatches)
         plan.check_model(CONFIG)
         plan.check_batch(BATCH)
         device = init()
-    with telling("pipelines", ArithmeticError):
+    with exit_on_user_error("pipelines", ArithmeticError):
         result = compare(plan, device)
     dist.destroy_process_group()
     return result

@@ -84,6 +84,6 @@ def check_mixture(options: Mixture, compiled: bool, microbatches: int) -> None:
         )
 
 
-def deciding_mixture(options: Mixture) -> dict[str, Any]:
+def mixture_invariants(options: Mixture) -> dict[str, Any]:
     """The options that a run has to keep when it goes on; None without experts."""
     return {name: getattr(options, name) or None for name in DECIDING}

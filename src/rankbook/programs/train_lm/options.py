@@ -12,7 +12,7 @@ from rankbook.programs.options import Parser, from_namespace
 from rankbook.programs.train_lm import syncing
 from rankbook.programs.train_lm.mixture import Mixture, check_mixture, complete_mixture, in_config
 from rankbook.programs.train_lm.syncing import Syncing
-from rankbook.programs.train_lm.training import Training, check_compile, left_open
+from rankbook.programs.train_lm.training import Training, check_compile, preset_defaults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def read(arguments: list[str], world_size: int) -> Options:
             f"{layout.ranks} (nodes x --nproc-per-node), or use a mesh of {world_size}"
         )
     made = {"layout": layout, "checkpoint": kept_in(parsed)}
-    made |= left_open(parsed) | syncing.left_open(parsed) | complete_mixture(parsed)
+    made |= preset_defaults(parsed) | syncing.preset_defaults(parsed) | complete_mixture(parsed)
     plan = make_plan(parsed, layout)
     made |= {n: getattr(plan, n) for n in ("schedule", "microbatches", "stages")}
     options = from_namespace(Options, parsed, **made)

@@ -25,15 +25,15 @@ from rankbook.mesh import build
 from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.models import TransformerLM, preset
 from rankbook.parallel import init
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.options import world_size_from_env
 from rankbook.programs.report import Log
 from rankbook.programs.resuming import open_run
 from rankbook.programs.train_lm import syncing
-from rankbook.programs.train_lm.mixture import deciding_mixture, in_config
+from rankbook.programs.train_lm.mixture import in_config, mixture_invariants
 from rankbook.programs.train_lm.options import Options, parser, read
 from rankbook.programs.train_lm.steps import MeshRun, finish, train
-from rankbook.programs.train_lm.training import deciding
+from rankbook.programs.train_lm.training import resume_invariants
 from rankbook.training import batchify, steps_of_epoch
 
 START = "torchrun --standalone --nproc-per-node 8 -m rankbook.programs.train_lm"
@@ -58,9 +58,9 @@ def work(
 
     join: (backend, timeout) to this rank's device, once the process group is there.
     """
-    with telling(program):
+    with exit_on_user_error(program):
         run = prepare(read_options(), join)
-    with telling(program, OSError):
+    with exit_on_user_error(program, OSError):
         train(run)
         result = finish(run)
     del run  # what holds a group has to go before it, or the two may wait for each other
@@ -107,7 +107,11 @@ def begin_or_resume(run: MeshRun) -> None:
     folder = run.options.checkpoint
     if folder is None:
         return
-    kept = deciding(run.options) | syncing.deciding(run.options) | deciding_mixture(run.options)
+    kept = (
+        resume_invariants(run.options)
+        | syncing.resume_invariants(run.options)
+        | mixture_invariants(run.options)
+    )
     open_run(folder, kept, run.options.resume)
     run.latest, run.best_model = (
         PipelineCheckpoints(folder / n, keep=1) for n in ("latest", "best")

@@ -30,9 +30,9 @@ from rankbook.training import (
 class MeshRun:
     """One run on this rank; `step` is the next one, `best` the lowest validation loss so far.
 
-    sync: where replicas train alone and meet now and then. untold: records that wait for a meeting.
-    loss: of the last record, if one was told. latest: the state to go on from; best_model: that of
-    the lowest validation loss; if kept.
+    sync: where replicas train alone and meet now and then. pending: records that wait for a
+    meeting. loss: of the last record, if `has_logged`. latest: the state to go on from;
+    best_model: that of the lowest validation loss; if kept.
     """
 
     options: Options
@@ -43,19 +43,19 @@ class MeshRun:
     sync: DiLoCo | None = None
     step: int = 0
     loss: float = math.nan
-    told: bool = False
+    has_logged: bool = False
     best: float = math.inf
     latest: PipelineCheckpoints | None = None
     best_model: PipelineCheckpoints | None = None
-    untold: list[dict] = field(default_factory=list)
+    pending: list[dict] = field(default_factory=list)
     first: bool = field(default_factory=lambda: dist.get_rank() == 0)
 
-    def numbers(self):
+    def autocast(self):
         """The type that layers compute in."""
         device = self.part.device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.options.bf16)
 
-    def what(self) -> str:
+    def describe(self) -> str:
         """The mesh, and how a batch goes through it, in words."""
         layout, plan = self.options.layout, self.part.plan
         said = [f"mesh {layout}"]
@@ -76,7 +76,7 @@ class MeshRun:
                 said.append("of which there is one")
         return ", ".join(said)
 
-    def meet(self) -> bool:
+    def sync_if_due(self) -> bool:
         """After an inner step: whether replicas have just met; always if they do in every step."""
         return self.sync is None or self.sync.step()
 
@@ -92,9 +92,9 @@ class MeshRun:
             return syncing.load(saved, self.part, self.optimizer, self.sync)
         return saved.load_into(self.part, self.optimizer)
 
-    def together(self):
-        """Within it the model is the one that all replicas have."""
-        return syncing.together(self.part, self.sync)
+    def global_weights(self):
+        """Context in which the parameters are the global ones of `sync`."""
+        return syncing.global_weights(self.part, self.sync)
 
     def due(self, every: int | None) -> bool:
         """Whether what is done `every` so many steps, and at the end, is to be done now."""
@@ -109,27 +109,27 @@ def train(run: MeshRun) -> None:
     left = f"from step {run.step} to {options.steps}"
     if run.step >= options.steps:
         left = f"nothing left to train: {options.steps} steps in all, and {run.step} are done"
-    bar.say(f"{run.what()}, {left}")
+    bar.say(f"{run.describe()}, {left}")
     losses, start = [], time.perf_counter()
     while run.step < options.steps:
         for group in run.optimizer.param_groups:
             group["lr"] = learning_rate(run.step, options.lr, options.warm_up)
         seed_step(options.seed, run.step, rank)
         batch = training_batch(run.splits["train"], run.step, options.window)
-        with run.numbers():
+        with run.autocast():
             loss, norm = train_step(run.part, run.optimizer, *batch, options.max_norm)
         losses.append(loss)
-        met = run.meet()
+        met = run.sync_if_due()
         run.step += 1
         if run.due(options.log_every):
             record = measure(losses, norm, start, batch[0].numel()) | memory(run.part.device)
-            record |= load(run.part)
+            record |= expert_load(run.part)
             rate = run.optimizer.param_groups[0]["lr"]
-            run.untold.append({"step": run.step, "lr": rate, **record, **sent(run)})
+            run.pending.append({"step": run.step, "lr": rate, **record, **sent(run)})
             losses, start = [], time.perf_counter()
         saving = run.latest is not None and run.due(options.save_every)
         if met or saving or run.due(options.evaluate_every) or run.step == options.steps:
-            tell(run, bar)
+            flush_log(run, bar)
         if run.due(options.evaluate_every):
             validate(run, bar)
             start = time.perf_counter()
@@ -143,16 +143,16 @@ def sent(run: MeshRun) -> dict:
     return {"sent": run.sync.sent} if run.sync else {}
 
 
-def tell(run: MeshRun, bar: Progress) -> None:
+def flush_log(run: MeshRun, bar: Progress) -> None:
     """Write the records that wait, with means over the replicas; on all ranks."""
-    records, run.untold = run.untold, []
+    records, run.pending = run.pending, []
     if run.sync:
         names = "loss", "norm"
         own = [[record[name] for name in names] for record in records]
         for record, means in zip(records, syncing.mean_over_replicas(run.part, own), strict=True):
             record |= zip(names, means, strict=True)
     for record in records:
-        run.loss, run.told = record["loss"], True
+        run.loss, run.has_logged = record["loss"], True
         run.log.write(**record)
         bar.update(record["step"], f"loss {run.loss:.3f}")
 
@@ -171,7 +171,7 @@ def memory(device: torch.device) -> dict:
     return {"peak MiB": round(torch.cuda.max_memory_allocated(device) / 2**20)}
 
 
-def load(part: ShardedModel) -> dict:
+def expert_load(part: ShardedModel) -> dict:
     """Of a model with experts, how equally busy they were in the last step; see `rebalance`."""
     names = ["balance", "busiest"] + ["dropped"] * (part.config.capacity is not None)
     return {name: part.expert_load[name].item() for name in names if part.expert_load}
@@ -183,7 +183,7 @@ def validate(run: MeshRun, bar: Progress) -> None:
     better = loss < run.best
     run.best = min(loss, run.best)
     if better and run.best_model:
-        with run.together():
+        with run.global_weights():
             run.best_model.save(run.step, capture_stages(run.part, position={"loss": loss}))
     run.log.write(step=run.step, valid_loss=loss, valid_perplexity=perplexity(loss))
     bar.say(f"step {run.step}: validation loss {loss:.3f}, perplexity {perplexity(loss):.1f}")
@@ -193,7 +193,7 @@ def assess(run: MeshRun, split: str) -> float:
     """The mean loss per token over a split, or over its first batches if the options say so."""
     options = run.options
     of_split = windows(run.splits[split], options.window, options.evaluate_on)
-    with run.numbers(), run.together():
+    with run.autocast(), run.global_weights():
         # the last window is shorter, and tensor parallelism cuts equal parts of windows
         return evaluate(run.part, padded(of_split, options.window))
 
@@ -208,12 +208,12 @@ def finish(run: MeshRun) -> dict:
     if left and run.first:
         print(f"steps after the last meeting: {left}; what all replicas agreed on lacks them")
     if run.options.evaluate_every is None:
-        if run.first and run.told:
+        if run.first and run.has_logged:
             print(f"step {run.step}: loss {run.loss:.3f}", flush=True)
         return found
     which = "last"
     if run.best_model and (saved := run.best_model.newest()):
-        with run.together():
+        with run.global_weights():
             saved.load_into(run.part)
         which = "best"
     loss = assess(run, "test")

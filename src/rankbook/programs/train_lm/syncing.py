@@ -37,7 +37,7 @@ class Syncing:
     )
 
 
-def left_open(parsed: Any) -> dict[str, float]:
+def preset_defaults(parsed: Any) -> dict[str, float]:
     """What DiLoCo is given where the command line does not say it.
 
     Raises ValueError for words that say no way to meet, or an outer step where there is none.
@@ -84,7 +84,7 @@ def check(options: Syncing, layout: Layout, experts: int) -> None:
         )
 
 
-def deciding(options: Syncing) -> dict[str, Any]:
+def resume_invariants(options: Syncing) -> dict[str, Any]:
     """The options that a run has to keep when it goes on."""
     return {name: getattr(options, name) for name in ("sync", *OUTER)}
 
@@ -106,8 +106,8 @@ def begin(options: Syncing, part: ShardedModel) -> DiLoCo | None:
 
 
 @contextmanager
-def together(part: ShardedModel, sync: DiLoCo | None) -> Iterator[None]:
-    """Within it `part` is the model that all replicas agreed on, and losses are of all of them."""
+def global_weights(part: ShardedModel, sync: DiLoCo | None) -> Iterator[None]:
+    """Context in which `part` has the global parameters, and losses are means over replicas."""
     if sync is None:
         yield
         return

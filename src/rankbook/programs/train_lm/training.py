@@ -59,7 +59,7 @@ class Training:
     timeout: float = timeout_option()
 
 
-def left_open(parsed: Any) -> dict[str, Any]:
+def preset_defaults(parsed: Any) -> dict[str, Any]:
     """What the preset says where the command line does not. Raises ValueError."""
     if parsed.epochs and parsed.steps:
         raise ValueError("--steps and --epochs both say when to stop; use one of them")
@@ -79,6 +79,6 @@ def check_compile(compiled: bool, schedule: str) -> None:
         )
 
 
-def deciding(options: Training) -> dict[str, Any]:
+def resume_invariants(options: Training) -> dict[str, Any]:
     """The options that a run has to keep when it goes on."""
     return {name: getattr(options, name) for name in DECIDING}

@@ -82,7 +82,7 @@ def read(arguments: list[str], world_size: int) -> Options:
     return from_namespace(Options, parsed, share=parsed.batch // parts)
 
 
-def deciding(options: Options, sizes: dict[str, int]) -> dict[str, Any]:
+def resume_invariants(options: Options, sizes: dict[str, int]) -> dict[str, Any]:
     """The options that a run has to keep when it goes on. sizes: bytes of the files."""
     names = ("model", "batch", "accumulate", "length", "read", "workers", "steps", "lr", "warm_up")
     kept = {name: getattr(options, name) for name in (*names, "seed", "bf16")}

@@ -17,11 +17,11 @@ from rankbook.checkpoint import Checkpoints, Saved
 from rankbook.core.agreement import agree, broadcast_from_rank0, gather, rank_and_world
 from rankbook.core.placement import init
 from rankbook.data.lines import ShardedLines
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.report import Log, Progress
 from rankbook.programs.resuming import open_run
 from rankbook.programs.train_lm_trainer.model import load
-from rankbook.programs.train_lm_trainer.options import Options, deciding, read
+from rankbook.programs.train_lm_trainer.options import Options, read, resume_invariants
 from rankbook.programs.train_lm_trainer.training_log import TrainingLog
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ PROBE = 2**16  # bytes of a file that say whether it is text
 
 def main(arguments: list[str] | None = None) -> dict:
     """Train as the options say, on every rank; return the losses, and the samples by epoch."""
-    with telling("train_lm_trainer"):
+    with exit_on_user_error("train_lm_trainer"):
         options, trainer, log = prepare(sys.argv[1:] if arguments is None else arguments)
-    with telling("train_lm_trainer", OSError):
+    with exit_on_user_error("train_lm_trainer", OSError):
         train(options, trainer)
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -77,7 +77,7 @@ def open_checkpoints(
     """Where the run is kept, and what is there of it to go on from; on all ranks."""
     if options.checkpoint is None:
         return None, None
-    open_run(options.checkpoint, deciding(options, sizes), options.resume)
+    open_run(options.checkpoint, resume_invariants(options, sizes), options.resume)
     checkpoints = Checkpoints(options.checkpoint)
     saved, here = checkpoints.newest(), rank_and_world()[1]
     if saved and (there := len(saved.state["rng"])) != here:

@@ -15,7 +15,7 @@ from rankbook.core.agreement import gather
 from rankbook.data.embedded import prose
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.parallel import RunningMean, init
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.uneven.options import Options, read
 from rankbook.training import train_uneven
 
@@ -26,10 +26,10 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 def main(arguments: list[str] | None = None) -> dict:
     """Train as the options say, on every rank; return the counts and the losses."""
-    with telling("uneven"):
+    with exit_on_user_error("uneven"):
         options = read(sys.argv[1:] if arguments is None else arguments)
         device = init(options.backend, options.timeout)
-    with telling("uneven", OSError):
+    with exit_on_user_error("uneven", OSError):
         result = train(options, device)
     if dist.get_rank() == 0:
         print(report(options.how, result), flush=True)

@@ -15,7 +15,7 @@ import torch
 import torch.multiprocessing as mp
 
 from rankbook.core.results import machine
-from rankbook.programs.ending import telling
+from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.wrappings.options import Options, read
 from rankbook.programs.wrappings.ranks import RANKS, try_all
 from rankbook.programs.wrappings.text import tables
@@ -26,10 +26,10 @@ def main(arguments: list[str] | None = None) -> dict:
 
     A wrapping that is wrong is a finding, not a failure: the status is 0.
     """
-    with telling("wrappings"):
+    with exit_on_user_error("wrappings"):
         options = read(sys.argv[1:] if arguments is None else arguments)
         check_numpy()
-    with telling("wrappings", OSError):
+    with exit_on_user_error("wrappings", OSError):
         report = {
             "torch": torch.__version__,
             "python": platform.python_version(),

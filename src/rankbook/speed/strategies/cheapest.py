@@ -11,7 +11,7 @@ from rankbook.speed.strategies.peak import ParameterCounts, peak
 
 
 @dataclass(frozen=True)
-class Way:
+class Candidate:
     """A way to train: bytes on the card of a rank, and its traffic in a step.
 
     whole: how often all parameters' bytes go round the ring, each time (n - 1) / n of them. pcie:
@@ -51,17 +51,17 @@ def _parameters_only(counts: ParameterCounts, ranks: int) -> float:
 # From the cheapest on. A share's gradients go down and its new values up; FSDP2 fetches its shards
 # twice a step, once for each pass. DeepSpeed 2 gives all parameters of a card to each rank again.
 WAYS = (
-    Way("DDP", _by_peak("ddp"), whole=2),
-    Way("FSDP2, kept", _by_peak("fsdp2, kept"), whole=2),
-    Way("FSDP2", _by_peak("fsdp2"), whole=3),
-    Way("ZeRO 2, state on the host", _parameters_only, whole=3, pcie=lambda ranks: 2),
-    Way("FSDP2, all on the host", _gathered_only, whole=3, pcie=lambda ranks: 3),
+    Candidate("DDP", _by_peak("ddp"), whole=2),
+    Candidate("FSDP2, kept", _by_peak("fsdp2, kept"), whole=2),
+    Candidate("FSDP2", _by_peak("fsdp2"), whole=3),
+    Candidate("ZeRO 2, state on the host", _parameters_only, whole=3, pcie=lambda ranks: 2),
+    Candidate("FSDP2, all on the host", _gathered_only, whole=3, pcie=lambda ranks: 3),
 )
 
 
 def cheapest(
     counts: ParameterCounts, ranks: int, card: float, activations: float = 0
-) -> Way | None:
+) -> Candidate | None:
     """The first of `WAYS` that fits `card` bytes with `activations` of them: None if none does.
 
     Ranked by what goes over PCIe first, since the host's processor does the update then, and by
