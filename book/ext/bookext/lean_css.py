@@ -1,25 +1,24 @@
 """One style sheet for all pages of a language, with what these pages use and nothing else.
 
 The theme and its extensions bring 0.6 MB of rules for what anybody might write. When all pages are
-there, the classes, ids and tags that occur in them are known, and so are all words of the scripts,
-which may give an element a class later: a rule stays if each name in its selector is among them.
-States (``:hover``, ``[open]``, ``[data-theme=…]``) and ``:not(…)`` are taken as possible.
+there, the classes and ids that occur in them are known, and so are all words of the scripts, which
+may give an element a class later: a rule stays if each name in its selector is among them. Tags,
+states (``:hover``, ``[open]``, ``[data-theme=…]``) and functions (``:not(…)``) may always be.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import tinycss2
 from tinycss2.ast import Node
 
 ATTRIBUTE = re.compile(r"""\b(?:class|id)=(?:"([^"]*)"|'([^']*)')""")
-TAG = re.compile(r"<([a-zA-Z][\w-]*)")
 WORD = re.compile(r"(?:--)?[a-zA-Z_][\w-]*")
 STRING = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`]*`""")
 USED = re.compile(r"var\(\s*(--[\w-]+)")
 PART_OF_CLASS = re.compile(r"""class[*^$~|]?=["']?([\w-]+)""")
-ONE_OF = {"is", "where", "has", "matches"}
 WITHIN = {"media", "supports", "layer", "container"}
 # Web fonts: these pages have the system's, and drawn icons.
 LEFT_OUT = {"font-face", "charset", "import"}
@@ -27,16 +26,14 @@ LEFT_OUT = {"font-face", "charset", "import"}
 
 @dataclass
 class Names:
-    """What occurs in pages: tags, classes and ids, variables, and the words of scripts."""
+    """What occurs in pages: classes and ids, variables, and the words of scripts."""
 
-    tags: set[str] = field(default_factory=lambda: {"html", "body"})
     names: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
     words: set[str] = field(default_factory=set)
 
     def add_page(self, text: str) -> None:
         """Take in what occurs in a page."""
-        self.tags |= {tag.lower() for tag in TAG.findall(text)}
         for double, single in ATTRIBUTE.findall(text):
             self.names.update((double or single).split())
         self.variables.update(USED.findall(text))
@@ -79,17 +76,11 @@ def lean(sheets: Iterable[str], names: Names) -> str:
     while (now := set(USED.findall(text)) | names.variables | names.words) != used:
         # again, since a variable may be used by one that nobody uses
         used, text = now, _text(rules, lambda name, now=now: name in now or name.startswith(begun))
-    return "\n".join(rule for rule in text.split("\n") if _moves(rule, text))
+    return text
 
 
 def _text(rules: list[Rule], used: Callable[[str], bool] = lambda _: True) -> str:
     return "\n".join(filter(None, (rule.text(used) for rule in rules)))
-
-
-def _moves(rule: str, text: str) -> bool:
-    """False for key frames that no animation names."""
-    found = re.match(r"@(?:-webkit-)?keyframes ([\w-]+)", rule)
-    return not found or bool(re.search(rf"animation[^;}}]*[ :]{re.escape(found[1])}\b", text))
 
 
 def _kept(nodes: Iterable[Node], names: Names) -> Iterator[Rule]:
@@ -143,26 +134,13 @@ def split(tokens: list[Node]) -> list[list[Node]]:
 
 def possible(selector: list[Node], names: Names) -> bool:
     """May an element of the pages be what `selector` says?"""
-    before = None
-    for token in selector:
-        if not _there(token, before, names):
-            return False
-        before = token
-    return True
+    return all(_there(token, before, names) for before, token in pairwise([None, *selector]))
 
 
 def _there(token: Node, before: Node | None, names: Names) -> bool:
-    if token.type == "function" and token.lower_name in ONE_OF:
-        return any(possible(part, names) for part in split(token.arguments))
-    if token.type == "function" and token.lower_name == "not":
-        return tinycss2.serialize(token.arguments) != "[data-theme]"  # every page has one
     if token.type == "[] block":
-        if tinycss2.serialize(token.content).startswith("data-bs-theme"):  # Bootstrap's; never set
-            return False
         part = PART_OF_CLASS.match(tinycss2.serialize(token.content))
         return not part or any(part[1] in name for name in names.names | names.words)
     if token.type == "hash" or (token.type == "ident" and before == "."):
         return token.value in names.names or token.value in names.words
-    if token.type == "ident" and before != ":":
-        return token.lower_value in names.tags or token.lower_value in names.words
     return True

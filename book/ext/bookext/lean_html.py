@@ -13,12 +13,9 @@ from bookext import lean_svg
 KEPT = re.compile(
     r"(<(pre|textarea|script|style|svg)\b.*?</\2>)", re.DOTALL
 )  # white space in them is meant
-VOID = re.compile(r"<((?:meta|link|img|br|hr|input)\b[^>]*?)\s*/>")
 INDENTED = re.compile(r"[ \t]*\n\s*")
-COMMENT = re.compile(r"<!--(?!\[if).*?-->", re.DOTALL)
 VIEWPORT = re.compile(r'\s*<meta (?:content="[^"]*" )?name="viewport"[^>]*>')
 SPAN = re.compile(r'<span class="([\w-]+)">([^<]*)</span>')
-NOTHING = re.compile(r"<span></span>")
 CONTENTS = re.compile(r'<nav id="pst-page-toc-nav".*?</nav>', re.DOTALL)
 FOURTH = re.compile(
     r'<ul class="[^"]*">\s*(?:<li class="toc-h4[^<]*(?:<(?!ul|/li>)[^<]*)*</li>\s*)+</ul>'
@@ -29,7 +26,7 @@ SOURCE_LINK = re.compile(
 )
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 PAREN = re.compile(r'<span class="sig-paren">([^<]*)</span>')
-DEFAULT = re.compile(r'<span class="o">=</span><span class="default_value">')
+DEFAULT = re.compile(r'<span class="o">=</span><span class="default_value">')  # one colour
 TO_DEFINITION = re.compile(r'<a class="headerlink" href="[^"]*" title="[^"]*">[^<]*</a>(?=</dt>)')
 SUMMARY = re.compile(r"<summary[^>]*>.*?</summary>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
@@ -64,7 +61,6 @@ def lean(text: str, page: Path, plain: set[str]) -> str:
     text = text.replace('class="bd-main" role="main"', 'class="bd-main"', 1)  # <main> says it
     if page.parts[-2:] == ("_modules", "index.html"):
         text = _nested(text)
-    text = NOTHING.sub("", text)
     for _ in range(2):  # a word of a name is in two of them
         text = SPAN.sub(lambda span: span[2] if span[1] in plain else span[0], text)
     text = SOURCE_LINK.sub(r'<a class="\2" \1>\3</a>', text)
@@ -75,7 +71,7 @@ def lean(text: str, page: Path, plain: set[str]) -> str:
     text = IMAGE.sub(lambda image: sized(image[0], page), text)
     parts = KEPT.split(text)  # between, kept, its tag, between, …
     for number in range(0, len(parts), 3):
-        parts[number] = VOID.sub(r"<\1>", INDENTED.sub("\n", COMMENT.sub("", parts[number])))
+        parts[number] = INDENTED.sub("\n", parts[number])
     parts[1::3] = [_kept(*part) for part in zip(parts[1::3], parts[2::3], strict=True)]
     del parts[2::3]
     return "".join(parts).strip() + "\n"
@@ -107,7 +103,6 @@ def _signature(text: str) -> str:
 
 def _contents(nav: str) -> str:
     """The contents of a page; of very many entries three levels: no reader unfolds more."""
-    nav = nav.replace(' class="reference internal nav-link"', ' class="nav-link"')
     nav = nav.replace('<code class="docutils literal notranslate">', "<code>")
     return FOURTH.sub("", nav) if nav.count("<li") > MANY else nav
 

@@ -15,7 +15,6 @@ NEEDLESS = re.compile(r"(font-family|font-stretch|font-variant|stroke-linecap): 
 LOOK = ("style", "clip-path")
 CHINESE = 0x2E80  # the first of its characters
 SLACK = 3.0  # units: what of a word may stick out
-UNSEEN = re.compile(r"(?<![\w-])opacity: 0(;|$)|^fill: none(; stroke: none)?$")
 ElementTree.register_namespace("", SVG.strip("{}"))
 
 
@@ -76,16 +75,11 @@ def _short(places: int, number: re.Match) -> str:
 
 
 def _unwrap(element: Element) -> None:
-    """Put what a group without a meaning holds in its place; drop what is not seen."""
+    """Put what a group without a meaning holds in its place."""
     kept = []
     for child in element:
         _unwrap(child)
-        if child.tag in {f"{SVG}g", f"{SVG}defs"} and not len(child):
-            continue
-        if child.tag == f"{SVG}g" and not child.attrib:
-            kept += list(child)
-        elif not UNSEEN.search(child.get("style", "")):
-            kept.append(child)
+        kept += child if child.tag == f"{SVG}g" and not child.attrib else [child]
     element[:] = kept
 
 
