@@ -26,6 +26,7 @@ SOURCE_LINK = re.compile(
 )
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 PAREN = re.compile(r'<span class="sig-paren">([^<]*)</span>')
+DEFAULT = re.compile(r'<span class="o">=</span><span class="default_value">')  # one colour
 TO_DEFINITION = re.compile(r'<a class="headerlink" href="[^"]*" title="[^"]*">[^<]*</a>(?=</dt>)')
 SUMMARY = re.compile(r"<summary[^>]*>.*?</summary>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
@@ -96,7 +97,8 @@ def _nested(text: str) -> str:
 
 def _signature(text: str) -> str:
     """A signature: what is within brackets needs no names to look as it does."""
-    return PAREN.sub(r"\1", text).replace('<em class="sig-param">', "<em>")
+    text = PAREN.sub(r"\1", DEFAULT.sub('<span class="default_value">=', text))
+    return text.replace('<em class="sig-param">', "<em>")
 
 
 def _contents(nav: str) -> str:
