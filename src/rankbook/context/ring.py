@@ -29,9 +29,9 @@ def ring_attention(
     """Causal attention over sequences that are cut among the ranks of `group`; exact.
 
     q, k, v: (batch, heads, length / ranks, d_head), of this rank's tokens in the order that
-    `shard` gives them; order: "zigzag" or "blocks". documents: int, (length,) or (batch, length), of the
-    whole sequences and the same on all ranks: the number of the text that each token is of, where
-    several are packed in a row. Returns this rank's part of the result, as large and of the type
+    `shard` gives them; order: "zigzag" or "blocks". documents: int, (length,) or (batch, length),
+    of the whole sequences and the same on all ranks: the number of the text that each token is of,
+    where several are packed in a row. Returns this rank's part of the result, as large and of the type
     of q. All ranks must call it, and, for gradients, all must go backward. Blocks in which the
     masks leave no pair are not computed, but they travel on.
 

@@ -17,7 +17,7 @@ class Pass(NamedTuple):
 
 
 class RankBytes:
-    """Bytes of each kind that a rank of `stage` holds: inputs of the peak formula. Raises ValueError."""
+    """Bytes of each kind that a rank of `stage` holds: inputs of the peak formula."""
 
     def __init__(self, shape: ModelShape, setup: Setup, stage: int):
         if setup.precision == "fsdp-bf16" and setup.zero < 3:

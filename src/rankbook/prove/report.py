@@ -63,6 +63,11 @@ class Report:
         """The first that differs, if something does: the nearest to the cause."""
         return self.differences[0] if self.differences else None
 
+    def raise_if_wrong(self) -> None:
+        """Raise AssertionError, which says what `print(report)` says, if something differs."""
+        if not self.right:
+            raise AssertionError(str(self))
+
     def __str__(self) -> str:
         lines = [*(self._wrong() if self.differences else self._right())]
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])

@@ -102,7 +102,7 @@ class Modes:
 
 
 def modes_of(model: Any) -> Modes:
-    """Of all modules in it."""
+    """Which modes its modules are in (training or not), and whether any dropout drops."""
     modules = list(submodules(model))
     drops = (m.training and "Dropout" in type(m).__name__ and m.p for m in modules)
     return Modes(frozenset(m.training for m in modules), any(drops))

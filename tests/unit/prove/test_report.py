@@ -17,6 +17,7 @@ def test_right_in_one_line():
     said = "right: loss, 52 gradients, norm, 52 parameters after a step; largest difference 3e-07"
     assert str(report()) == repr(report()) == said
     assert report().right and report().first is None
+    report().raise_if_wrong()
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ def test_wrong_begins_with_the_first():
     one = Difference("gradient", "up.weight", "gradient off by 48 %", 0.48)
     assert str(report(one)) == "WRONG: up.weight: gradient off by 48 %"
     assert not report(one).right and report(one).first is one
+    with pytest.raises(AssertionError, match=r"^WRONG: up\.weight: gradient off by 48 %$"):
+        report(one).raise_if_wrong()
 
 
 def test_wrong_counts_what_else_differs():
