@@ -31,8 +31,8 @@ def ring_attention(
     q, k, v: (batch, heads, length / ranks, d_head), of this rank's tokens in the order that
     `shard` gives them; order: "zigzag" or "blocks". documents: int, (length,) or (batch, length),
     of the whole sequences and the same on all ranks: the number of the text that each token is of,
-    where several are packed in a row. Returns this rank's part of the result, as large and of the type
-    of q. All ranks must call it, and, for gradients, all must go backward. Blocks in which the
+    where several are packed in a row. Returns this rank's part of the result, as large and of the
+    type of q. All ranks must call it, and, for gradients, all must go backward. Blocks in which the
     masks leave no pair are not computed, but they travel on.
 
     Sums over blocks are kept, and gradients travel, in float32 even of bfloat16 (float64 of

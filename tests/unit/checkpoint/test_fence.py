@@ -60,7 +60,7 @@ def test_a_world_that_is_stopped_in_a_save_cannot_end_it(tmp_path, where):
     """However long it stands still between two lines: the rename itself is refused."""
     old, new = Checkpoints(tmp_path), Checkpoints(tmp_path)
     old.take_over()
-    name = "save_plain" if "while" in where else "admit"
+    name = "save_plain" if "while" in where else "publish"
     then = getattr(single, name)
 
     def late(*arguments):
