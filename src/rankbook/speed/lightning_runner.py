@@ -20,6 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from rankbook.speed.batches import Batch
 from rankbook.speed.moving import move
@@ -72,8 +73,8 @@ def fit(
     steps, 0: never. deterministic: only algorithms that give the same bits each time. precision,
     accumulate: as Lightning's Trainer takes them. shard: called with the model and the ranks, for
     a strategy that shards. trainer_settings: more of the Trainer's arguments. Files go to a folder
-    that is removed. A `Stopwatch` as `batches` is the clock of the fit; otherwise it makes one.
-    Raises ImportError without Lightning, ValueError for 16-mixed on a CPU.
+    that is removed. A `Stopwatch` as `batches`, or in a DataLoader, is the clock of the fit;
+    otherwise it makes one. Raises ImportError without Lightning, ValueError for 16-mixed on a CPU.
     """
     device = torch.device(device)
     if device.type == "cpu" and str(precision) in ("16", "16-mixed"):
@@ -84,31 +85,33 @@ def fit(
     lightning = import_lightning()
     with quiet(), _same_algorithms(), tempfile.TemporaryDirectory() as folder:
         module = _module(lightning, model, optimizer, log_every, shard)
-        stream = batches if isinstance(batches, Stopwatch) else Stopwatch(batches, device)
+        watch = batches.dataset if isinstance(batches, DataLoader) else batches
+        if not isinstance(watch, Stopwatch):
+            watch = batches = Stopwatch(batches, device)
         settings = {"accelerator": device.type, "max_epochs": epochs, "precision": precision}
         settings |= {"accumulate_grad_batches": accumulate, "deterministic": deterministic}
         settings |= {"logger": _logger(lightning, folder) if log_every else False}
         settings |= {"log_every_n_steps": log_every or None, "default_root_dir": folder}
         settings |= {
-            "callbacks": [_stopping(lightning, stream), *_saver(lightning, folder, checkpoint)]
+            "callbacks": [_stopping(lightning, watch), *_saver(lightning, folder, checkpoint)]
         }
         settings |= {"enable_checkpointing": checkpoint}
         trainer = lightning.Trainer(**_PLAIN | settings | trainer_settings)
         model.train()  # the Trainer leaves modes as they are
         start = time.perf_counter()
-        trainer.fit(module, train_dataloaders=stream)
+        trainer.fit(module, train_dataloaders=batches)
         for made in trainer.optimizers:  # at its end a Trainer brings everything to the CPU
             move(model, made, device)
         files = _files(Path(folder))
     losses = torch.stack(module.losses).tolist()
     return Fitted(
         losses=losses,
-        seconds=stream.seconds,
-        start_up=cast(float, stream.start) - start,
+        seconds=watch.seconds,
+        start_up=cast(float, watch.start) - start,
         files=files,
-        samples=stream.samples,
-        tokens=stream.tokens,
-        computed=stream.computed,
+        samples=watch.samples,
+        tokens=watch.tokens,
+        computed=watch.computed,
     )
 
 
@@ -152,10 +155,10 @@ def _module(lightning, model: nn.Module, optimizer, log_every: int, shard):
     return Classification()
 
 
-def _stopping(lightning, stream: Stopwatch):
+def _stopping(lightning, watch: Stopwatch):
     class Stop(lightning.Callback):
         def on_train_end(self, trainer, module) -> None:
-            stream.stop()
+            watch.stop()
 
     return Stop()
 

@@ -59,7 +59,8 @@ def test_a_stream_without_a_length_has_none(batches):
         len(Stopwatch(batch for batch in batches))
 
 
-def test_loop_and_trainer_are_timed_around_the_same(batches, clock):
+@pytest.mark.parametrize("loaded", [False, True])
+def test_loop_and_trainer_are_timed_around_the_same(batches, clock, loaded):
     """Twice asked in each: at the first batch, and after the last step."""
     model, adam = fresh()
     plain = Stopwatch(batches)
@@ -67,7 +68,7 @@ def test_loop_and_trainer_are_timed_around_the_same(batches, clock):
     plain.stop()
     pytest.importorskip("lightning")
     watch = Stopwatch(batches)
-    fitted = fit(*fresh(), watch, epochs=1)
+    fitted = fit(*fresh(), DataLoader(watch, batch_size=None) if loaded else watch, epochs=1)
     assert plain.seconds == watch.seconds == fitted.seconds == 1.0
     assert fitted.losses == pytest.approx([loss.item() for loss in expected], abs=1e-6)
     assert fitted.samples == plain.samples == 8

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils.data import DataLoader
 
 from rankbook.speed.batches import Batch
 from rankbook.speed.lightning_runner import Fitted, fit, import_lightning, quiet
+from rankbook.speed.stopwatch import Stopwatch
 from rankbook.speed.strategies.fsdp2 import shard
 
 # What the original asks for, and today's names of it; both of the Trainer and of Fabric.
@@ -49,10 +51,11 @@ def fit_on_ranks(
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     chosen = _strategy(strategy, ranks)  # also imports Lightning, or says that it is missing
+    shares = [batch.share(rank, ranks) for batch in batches]
     fitted = fit(
         model,
         lambda: torch.optim.Adam(model.parameters(), lr=lr),
-        [batch.share(rank, ranks) for batch in batches],
+        DataLoader(Stopwatch(shares, device), batch_size=None),
         device=device,
         devices=ranks,
         strategy=chosen,
