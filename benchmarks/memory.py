@@ -134,7 +134,8 @@ def watched(here: Here) -> dict[str, dict]:
 def timed(here: Here, repeats: int) -> dict[str, list[float]]:
     """Seconds of steps under each set-up, which take turns."""
     steps = {name: prepare(CONFIG, how) for name, how in setups(here.ranks).items()}
-    ways = {name: lambda step=step: step(*batch()) for name, step in steps.items()}
+    rows = batch()
+    ways = {name: lambda step=step: step(*rows) for name, step in steps.items()}
     # the first ones are not like the others
     return time_interleaved(ways, repeats, here.device, warm_up=2, clock="slowest rank")
 

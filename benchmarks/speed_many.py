@@ -116,7 +116,7 @@ def measure(here: Here, options: argparse.Namespace) -> dict:
     counted = {way: each.traffic for way, each in trained.items() if each.traffic}
     for each in counted.values():
         each.reset()
-    # rank 0 has always worked; what the others note of one process alone is not used
+    # of one process alone rank 0 is the slowest: the others have nothing to do
     blocks = time_interleaved(ways, options.repeats, here.device, warm_up=0, clock="slowest rank")
     seconds = {way: [took / options.steps for took in turns] for way, turns in blocks.items()}
     kept = fullest({way: vars(measured(each)) for way, each in trained.items()})

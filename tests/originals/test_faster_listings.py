@@ -1,4 +1,4 @@
-"""The text's programs, put in lines again, and two of them run beside the book's: batch by batch.
+"""The text's three programs, put in lines again and run, beside the book's: batch by batch.
 
 What is downloaded stands in for itself, small: reviews, tokenizer, model. The model notes each of
 its calls: its mode, what it was given, its loss. Both programs must make the same calls.
@@ -14,7 +14,13 @@ import torch
 import torchmetrics  # noqa: F401  before transformers is stood in for, which it looks at
 from torch import nn
 
-from originals.faster_text import WithLoss, common, fabric_program, plain_program
+from originals.faster_text import (
+    WithLoss,
+    common,
+    fabric_program,
+    plain_program,
+    trainer_program,
+)
 from rankbook.models import Classifier
 from rankbook.speed import Reviews, size
 from tests.originals.listing import ORIGINALS
@@ -32,6 +38,7 @@ LEVELS = {
 }  # fmt: skip
 REPAIRS = {  # what this machine has in place of four GPUs
     "plain": {},
+    "trainer": {'accelerator="gpu",devices=[1]': 'accelerator="cpu",devices=1'},
     "fabric": {
         'accelerator="cuda", devices=4': 'accelerator="cpu", devices=1',
         'strategy="deepspeed_stage_2", precision="16-mixed"': 'precision="32-true"',
@@ -231,6 +238,18 @@ def test_the_loop_makes_the_calls_of_the_listing(of_the_listing, loaders):
     assert said(out, r"Test accuracy ([\d.]+)%") == [pytest.approx(accuracies.test, abs=5e-5)]
     assert said(out, r"Val acc\.: ([\d.]+)%") == pytest.approx(accuracies.validation, abs=5e-5)
     assert said(out, r"Train acc\.: ([\d.]+)%") == pytest.approx(accuracies.training, abs=5e-5)
+
+
+def test_the_trainer_makes_the_calls_of_the_listing(of_the_listing, loaders, tmp_path):
+    its, out = of_the_listing("trainer")
+    ours, accuracies = of_the_book(
+        trainer_program, folder=tmp_path / "ours", accelerator="cpu", devices=1
+    )
+    assert operator.eq(*halves(loaders)) and loaders[0]["num_workers"] == 1
+    assert ours == its
+    assert len(its) == 2 + 3 * (3 + 2) + 2  # two of validation first, to see that it works
+    (test,) = re.findall(r"'accuracy': ([\d.]+)", out)
+    assert float(test) == pytest.approx(accuracies.test, abs=1e-6)
 
 
 def test_fabric_makes_the_calls_of_the_listing(of_the_listing, loaders):

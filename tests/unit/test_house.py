@@ -160,6 +160,14 @@ def test_programs_load_nothing_of_the_notebooks():
     assert not {name for name in seen if room(name) in {"live", "magics", "testbed"}}
 
 
+@pytest.mark.parametrize(("package", "forbidden"), [("plots", "rankbook"), ("originals", "plots")])
+def test_what_only_pages_use_stands_apart(package, forbidden):
+    """Drawing knows `core` alone; the originals' programs draw nothing."""
+    wrong = re.compile(rf"^\s*(?:from|import) {forbidden}\b(?!\.core\b)", re.MULTILINE)
+    paths = (PACKAGE.parent / package).rglob("*.py")
+    assert not [path.name for path in paths if wrong.search(path.read_text("utf-8"))]
+
+
 def test_the_library_does_without_what_only_pages_use():
     alone = re.compile(r"^\s*(?:from|import) (?:plots|originals)\b", re.MULTILINE)
     assert not [name for name, path in MODULES.items() if alone.search(path.read_text("utf-8"))]

@@ -121,7 +121,8 @@ class Trial(Generic[P]):
         if self.setup.clip:
             self.norms.append(max(gather(self.off)))
         total = agree(self._squares)  # no rank waits for one that raised
-        dist.all_reduce(total)
+        for group in self.groups:  # of gloo, one a dimension: together all ranks
+            dist.all_reduce(total, group=group)
         wrong, whole, missing = total.tolist()
         self.errors.append(math.sqrt(wrong / whole))
         self.missing = max(self.missing, round(missing))

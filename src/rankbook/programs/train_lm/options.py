@@ -65,7 +65,7 @@ def read(arguments: list[str], world_size: int) -> Options:
             f"{layout.ranks} (nodes x --nproc-per-node), or use a mesh of {world_size}"
         )
     made = {"layout": layout, "checkpoint": kept_in(parsed)}
-    made |= preset_defaults(parsed) | syncing.preset_defaults(parsed) | complete_mixture(parsed)
+    made |= preset_defaults(parsed) | syncing.outer_defaults(parsed) | complete_mixture(parsed)
     plan = make_plan(parsed, layout)
     made |= {n: getattr(plan, n) for n in ("schedule", "microbatches", "stages")}
     options = from_namespace(Options, parsed, **made)

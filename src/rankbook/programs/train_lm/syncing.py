@@ -37,7 +37,7 @@ class Syncing:
     )
 
 
-def preset_defaults(parsed: Any) -> dict[str, float]:
+def outer_defaults(parsed: Any) -> dict[str, float]:
     """What DiLoCo is given where the command line does not say it.
 
     Raises ValueError for words that say no way to meet, or an outer step where there is none.

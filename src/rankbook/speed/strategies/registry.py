@@ -1,8 +1,8 @@
 """The strategies by name: where each is, what it does, and what a rank keeps under it.
 
 A new one is a file with a `prepare`, and an entry here. The rest follows from the entry: the
-options of the program speed, the formula of the memory, and the proof that its losses are those of
-one process.
+options of `benchmarks.ladder`, the formula of the memory, and the proof that its losses are those
+of one process.
 """
 
 import importlib
