@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.harness import Here, about, in_turns, on_ranks, show, slowest
+from benchmarks.harness import Here, about, interleaved, on_ranks, show, slowest
 from benchmarks.record import check_repeats, summary, write
 from rankbook.elastic import elastic_step
 
@@ -66,7 +66,7 @@ def measure(_here: Here, width: int, repeats: int) -> dict[str, list[float]]:
     """Seconds a step of the slowest rank, by way."""
     blocks = {way: block_of(way, width) for way in WAYS}
     ways = {way: lambda block=block: slowest(block) / STEPS for way, block in blocks.items()}
-    return in_turns(ways, repeats, WARM_UP)
+    return interleaved(ways, repeats, WARM_UP)
 
 
 def block_of(way: str, width: int) -> Callable[[], None]:

@@ -13,7 +13,7 @@ import torch.multiprocessing as mp
 
 from benchmarks.record import load_average
 from rankbook.core.placement import place
-from rankbook.core.timing import time_once
+from rankbook.core.timing import in_turns, time_once
 
 Key = TypeVar("Key", bound=Hashable)
 Found = TypeVar("Found")
@@ -73,7 +73,7 @@ def kept(path: Path, make: Callable[[], Found]) -> Found:
     return torch.load(path, weights_only=True)
 
 
-def in_turns(
+def interleaved(
     ways: Mapping[Key, Callable[[], Found]], repeats: int, warm_up: int = 0
 ) -> dict[Key, list[Found]]:
     """What each of `ways` gives in each of so many turns; every other turn goes backwards.
@@ -81,13 +81,11 @@ def in_turns(
     As `rankbook.core.timing.time_interleaved`, for what takes its own time: seconds, or several of
     them. The turns of the warm-up come before and are not kept.
     """
-    names = list(ways)
-    found: dict[Key, list[Found]] = {name: [] for name in names}
-    for turn in range(-warm_up, repeats):
-        for name in names[::-1] if turn % 2 else names:
-            one = ways[name]()
-            if turn >= 0:
-                found[name].append(one)
+    found: dict[Key, list[Found]] = {name: [] for name in ways}
+    for turn, name in in_turns(ways, repeats, warm_up):
+        one = ways[name]()
+        if turn >= 0:
+            found[name].append(one)
     return found
 
 

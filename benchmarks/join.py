@@ -20,7 +20,7 @@ from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.harness import Here, about, in_turns, most, on_ranks, show
+from benchmarks.harness import Here, about, interleaved, most, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
 from rankbook.training import equal_steps
 
@@ -98,7 +98,7 @@ def measure(_here: Here, repeats: int) -> dict[tuple[str, str], list[float]]:
     """Seconds a step of the slowest rank, and of leaving the loop, by model and way."""
     blocks = {(model, way): block_of(model, way) for model in MODELS for way in WAYS}
     seconds = {}
-    for (model, _), of_blocks in in_turns(blocks, repeats, WARM_UP).items():
+    for (model, _), of_blocks in interleaved(blocks, repeats, WARM_UP).items():
         for times in of_blocks:
             for name, took in times.items():
                 seconds.setdefault((model, name), []).append(took)

@@ -16,7 +16,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.harness import Here, in_turns, on_ranks, show
+from benchmarks.harness import Here, interleaved, on_ranks, show
 from benchmarks.record import check_repeats, load_average, summary, write
 
 SIZES = {"vocab_size": 1024, "d_model": 128, "d_hidden": 512, "heads": 8, "layers": 8}
@@ -143,7 +143,9 @@ def note_of(here: Here, repeats: int) -> dict:
 
     steps = {layout: step_of(*layout) for layout in LAYOUTS[here.ranks]}
     sent = {layout: gather(counted(*made, here.rank)) for layout, made in steps.items()}
-    seconds = in_turns({name: partial(timed, step) for name, (_, step) in steps.items()}, repeats)
+    seconds = interleaved(
+        {name: partial(timed, step) for name, (_, step) in steps.items()}, repeats
+    )
     note = {"seconds": seconds, "sent": {layout: mean(each) for layout, each in sent.items()}}
     if here.ranks > 1:
         return note | {"messages": messages(here.ranks, 2 * repeats)}
@@ -243,7 +245,7 @@ def alone(repeats: int) -> dict[str, list[float]]:
         "few": lambda: work(plain, FEW), "many": lambda: work(plain, ROWS),
         "tensor few": lambda: work(cut, FEW), "update": update,
     }  # fmt: skip
-    return in_turns({n: partial(timed, step) for n, step in steps.items()}, repeats, WARM_UP)
+    return interleaved({n: partial(timed, step) for n, step in steps.items()}, repeats, WARM_UP)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from benchmarks.harness import Here, about, in_turns, most, on_ranks, show
+from benchmarks.harness import Here, about, interleaved, most, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
 from rankbook.checkpoint import ShardedCheckpoints, capture
 
@@ -125,7 +125,7 @@ def measure(
 
     ways, seconds = begins(Path(folder), model, optimizer), defaultdict(list)
     saves = {way: partial(alone, begin) for way, begin in ways.items()}
-    for way, found in in_turns(saves, repeats, warm_up=1).items():
+    for way, found in interleaved(saves, repeats, warm_up=1).items():
         for times in found:
             for name, took in times.items():
                 seconds[way, name].append(took)

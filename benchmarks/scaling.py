@@ -25,7 +25,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.harness import Here, about, in_turns, kept, most, on_ranks, slowest
+from benchmarks.harness import Here, about, interleaved, kept, most, on_ranks, slowest
 from benchmarks.record import check_repeats, load_average, summary, write
 from rankbook.parallel import OverlapRecorder
 
@@ -132,7 +132,7 @@ def time_steps(here: Here, counts: list[int], repeats: int, steps: int) -> dict:
         return took, watch[n](rows) if n > 1 else math.nan
 
     ways = {(kind, n): partial(one, kind, n) for n in counts for kind in KINDS}
-    found = in_turns(ways, repeats, WARM_UP).items()
+    found = interleaved(ways, repeats, WARM_UP).items()
     seconds, hidden = ({way: [each[i] for each in turns] for way, turns in found} for i in (0, 1))
     return {"seconds": seconds, "hidden": hidden, "load": load}
 

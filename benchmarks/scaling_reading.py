@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from benchmarks.harness import Here, in_turns, most
+from benchmarks.harness import Here, interleaved, most
 from benchmarks.record import check_repeats, summary, write
 from benchmarks.scaling import check_ranks, machine, part, up_to
 from rankbook.data import ShardedLines, distilbert_tokenizer, wikitext2_text
@@ -93,7 +93,7 @@ def measure(here: Here, path: str, lines: int, repeats: int) -> dict:
         for workers in WORKERS
         for way in (FIRST, SHARES)
     }
-    return in_turns(ways, repeats, WARM_UP)
+    return interleaved(ways, repeats, WARM_UP)
 
 
 def loaders(here: Here, path: str) -> Callable[[str, int], DataLoader]:

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks import harness
-from benchmarks.harness import Here, about, in_turns, kept, most, on_ranks, show, slowest
+from benchmarks.harness import Here, about, interleaved, kept, most, on_ranks, show, slowest
 
 
 def seen(here: Here, name: str) -> dict:
@@ -31,8 +31,8 @@ def test_ranks_start_and_rank_0_tells():
 def test_every_other_turn_goes_backwards_and_the_warm_up_is_not_kept():
     order, numbers = [], iter(range(99))
     ways = {way: lambda way=way: (order.append(way), next(numbers))[1] for way in "abc"}
-    assert in_turns(ways, repeats=2, warm_up=1) == {"a": [3, 8], "b": [4, 7], "c": [5, 6]}
-    assert "".join(order) == "cba" + "abc" + "cba"
+    assert interleaved(ways, repeats=2, warm_up=1) == {"a": [3, 8], "b": [4, 7], "c": [5, 6]}
+    assert "".join(order) == "abc" + "abc" + "cba"
 
 
 def test_what_was_kept_is_not_made_again(tmp_path):

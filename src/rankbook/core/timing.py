@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -34,19 +34,29 @@ def time_interleaved(
         raise ValueError("time_interleaved needs one way at least, and one repeat of each")
     if clock not in CLOCKS:
         raise ValueError(f"clock {clock!r} is unknown; use one of {', '.join(CLOCKS)}")
-    names, device = list(ways), torch.device(device)
-    seconds: dict[Name, list[float]] = {name: [] for name in names}
-    for turn in range(-warm_up, max(counts.values())):
-        for name in names[::-1] if turn > 0 and turn % 2 else names:
-            if turn < counts[name]:
-                if clock != "own":
-                    dist.barrier()  # nobody waits for a rank that is late
-                took = time_once(ways[name], device)
-                if turn >= 0:
-                    seconds[name].append(took)
+    device = torch.device(device)
+    seconds: dict[Name, list[float]] = {name: [] for name in ways}
+    for turn, name in in_turns(ways, max(counts.values()), warm_up):
+        if turn < counts[name]:
+            if clock != "own":
+                dist.barrier()  # nobody waits for a rank that is late
+            took = time_once(ways[name], device)
+            if turn >= 0:
+                seconds[name].append(took)
     if clock == "own":
         return seconds
     return {name: _agreed(times, device, clock) for name, times in seconds.items()}
+
+
+def in_turns(names: Iterable[Name], repeats: int, warm_up: int = 0) -> Iterator[tuple[int, Name]]:
+    """Turn and name, in the order of interleaved work; turns of the warm-up are negative.
+
+    Every other turn goes backwards.
+    """
+    forward = list(names)
+    for turn in range(-warm_up, repeats):
+        for name in forward[::-1] if turn > 0 and turn % 2 else forward:
+            yield turn, name
 
 
 def time_once(work: Callable[[], object], device: torch.device) -> float:

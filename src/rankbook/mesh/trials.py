@@ -14,7 +14,7 @@ from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.mesh.variants import Variant, find_variant
 from rankbook.models.transformer import TransformerConfig, TransformerLM
 from rankbook.parallel.stages import keep_stage
-from rankbook.parallel.trial import Setup
+from rankbook.parallel.trial import TrialSetup
 from rankbook.parallel.trials import CANNOT, Outcome, run_trial
 
 LAYERS = 4
@@ -48,7 +48,7 @@ def try_layout(
     return run_trial(_setup(parsed, made, layers), steps, timeout, **tried)
 
 
-def _setup(layout: Layout, variant: Variant, layers: int) -> Setup[ShardedModel]:
+def _setup(layout: Layout, variant: Variant, layers: int) -> TrialSetup[ShardedModel]:
     config = TransformerConfig(48, d_model=32, d_hidden=64, heads=8, layers=layers, max_length=8)
 
     def build(mesh: DeviceMesh) -> ShardedModel:
@@ -63,6 +63,6 @@ def _setup(layout: Layout, variant: Variant, layers: int) -> Setup[ShardedModel]
         fill(stage, 0)
         return ShardedModel(plan, {index: variant.wrap(stage, layout, mesh)}, mesh, config, layout)
 
-    return Setup(
+    return TrialSetup(
         config, layout.sizes, (ROWS, 8), build, variant.share, variant.average, variant.clip
     )

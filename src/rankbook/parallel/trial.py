@@ -38,7 +38,7 @@ P = TypeVar("P", bound=Trained)
 
 
 @dataclass(frozen=True)
-class Setup(Generic[P]):
+class TrialSetup(Generic[P]):
     """What is tried: a model on a mesh, and what its ranks do in a training step.
 
     mesh: the sizes of its dimensions, with "pp"; all ranks. batch: (rows, tokens of each).
@@ -66,7 +66,7 @@ class Trial(Generic[P]):
     parameters that had no gradient, in the step where they were most.
     """
 
-    def __init__(self, setup: Setup[P], timeout: float):
+    def __init__(self, setup: TrialSetup[P], timeout: float):
         self.setup = setup
         self.groups, self.mesh = _mesh(setup.mesh, timeout)
         self.errors: list[float] = []

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from rankbook.core.agreement import gather
-from rankbook.parallel.trial import Setup, Trial
+from rankbook.parallel.trial import Trial, TrialSetup
 
 RIGHT, WRONG, RAISES, CANNOT = "right", "SILENTLY WRONG", "raises", "cannot run"
 TOLERANCE = 1e-5  # relative, of float32 sums in another order
@@ -54,7 +54,7 @@ class Outcome(SimpleNamespace):
         return {name: value for name, value in row.items() if name != without}
 
 
-def run_trial(setup: Setup, steps: int, timeout: float, **tried: str | int) -> Outcome:
+def run_trial(setup: TrialSetup, steps: int, timeout: float, **tried: str | int) -> Outcome:
     """Train by `setup` for `steps` beside one process; what came out, called as what was `tried`.
 
     Every step begins with the whole model's parameters, so that its error is its own.

@@ -16,7 +16,7 @@ from rankbook.parallel.plan import PipelinePlan
 from rankbook.parallel.replicas import average_gradients
 from rankbook.parallel.schedules import find_schedule
 from rankbook.parallel.stages import stage_module
-from rankbook.parallel.trial import Setup
+from rankbook.parallel.trial import TrialSetup
 from rankbook.parallel.trials import CANNOT, Outcome, run_trial
 from rankbook.parallel.wrappings import Wrapping, find_wrapping
 
@@ -49,7 +49,7 @@ def try_wrapping(
     return run_trial(_setup(plan, made, layers), steps, timeout, **tried)
 
 
-def _setup(plan: PipelinePlan, wrapping: Wrapping, layers: int) -> Setup[Pipeline]:
+def _setup(plan: PipelinePlan, wrapping: Wrapping, layers: int) -> TrialSetup[Pipeline]:
     config = TransformerConfig(50, d_model=32, d_hidden=64, heads=4, layers=layers, max_length=8)
 
     def build(mesh: DeviceMesh) -> Pipeline:
@@ -62,7 +62,7 @@ def _setup(plan: PipelinePlan, wrapping: Wrapping, layers: int) -> Setup[Pipelin
         if wrapping.average_after_step:
             average_gradients(pipeline.parameters(), pipeline.mesh["dp"].get_group())
 
-    return Setup(
+    return TrialSetup(
         config,
         mesh={"pp": 2, "dp": plan.replicas},
         batch=(2 * plan.replicas * plan.microbatches, 6),

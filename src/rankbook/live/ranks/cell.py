@@ -9,7 +9,7 @@ import zmq
 from rankbook.live.failure.blame import failed_alike
 from rankbook.live.failure.ending import Raised, RankOutcome
 from rankbook.live.ranks.interrupt import Interrupt, interrupts
-from rankbook.live.ranks.lookout import HangWatchdog
+from rankbook.live.ranks.lookout import CellWatchdog
 from rankbook.live.ranks.process import RankProcess
 from rankbook.live.ranks.report import CellReport, ended
 from rankbook.live.ranks.timing import Timing
@@ -42,7 +42,7 @@ class CellRun:
         self.has_group: dict[int, bool] = {}  # of the ranks that came to the end
         self._idle: dict[int, float] = {}
         self._replied: set[int] = set()
-        self._lookout = HangWatchdog(ranks, self.endings, silent)
+        self._lookout = CellWatchdog(ranks, self.endings, silent)
         self._interrupt = Interrupt(ranks, self.endings, self._lookout)
         self._poller, self._ends = zmq.Poller(), zmq.Poller()
         self._sockets = {}

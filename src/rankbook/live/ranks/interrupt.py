@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 
 from rankbook.live.failure.ending import RankOutcome
-from rankbook.live.ranks.lookout import HangWatchdog
+from rankbook.live.ranks.lookout import CellWatchdog
 from rankbook.live.ranks.process import RankProcess
 
 POLITE = 1.0  # seconds from the request to end until collectives are cut
@@ -37,7 +37,7 @@ class Interrupt:
     """
 
     def __init__(
-        self, ranks: dict[int, RankProcess], endings: dict[int, RankOutcome], lookout: HangWatchdog
+        self, ranks: dict[int, RankProcess], endings: dict[int, RankOutcome], lookout: CellWatchdog
     ):
         self.ranks, self.endings, self._lookout = ranks, endings, lookout
         self.began: float | None = None  # when the first request was noticed

@@ -17,7 +17,7 @@ LOOK = 1.0  # seconds from one look to the next while some wait
 STUCK = "does not answer: it is stopped, or native code keeps Python's lock"
 
 
-class HangWatchdog:
+class CellWatchdog:
     """Follows the `ranks` of one cell; what it learns of them it notes in their `endings`.
 
     silent: nothing is told while the cell runs.

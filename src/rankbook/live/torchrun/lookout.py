@@ -25,7 +25,7 @@ ADVICE = (
 )
 
 
-class HangWatchdog:
+class JobWatchdog:
     """Looks after the `launches` of one job; `say` shows a line."""
 
     def __init__(self, launches: Callable[[], Sequence[Launch]], say: Callable[[str], None]):

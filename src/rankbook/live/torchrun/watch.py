@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection
 
 from rankbook.live.torchrun.launch import TICK, Launch
-from rankbook.live.torchrun.lookout import HangWatchdog, Lingering
+from rankbook.live.torchrun.lookout import JobWatchdog, Lingering
 from rankbook.live.torchrun.report import interrupted
 
 BACKLOG = 2000  # lines of what was not shown yet that an interrupt still lets through
@@ -17,7 +17,7 @@ def watch(launches: list[Launch], job: Collection[Launch], show: Callable) -> No
     job: these, and the others that belong to it. Raises CellFailed if the reader interrupts.
     """
     say = launches[0].say
-    looks = [HangWatchdog(lambda: [launch for launch in job if launch.running], say)]
+    looks = [JobWatchdog(lambda: [launch for launch in job if launch.running], say)]
     looks += [Lingering(launch, say) for launch in launches]
     try:
         while any(launch.running for launch in launches):
