@@ -11,6 +11,7 @@ Source: torchft 0.2, https://docs.pytorch.org/torchft
 import io
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -62,6 +63,7 @@ def replica(
 
     logging.getLogger("torchft.manager").setLevel(logging.ERROR)  # it misses NCCL at each change
 
+    _keep_gloo_here()
     load, state = _state_of(model, optimizer)
     store = _store()
     server = torchft.manager.ManagerServer
@@ -84,6 +86,11 @@ def replica(
             hostname=HERE,
             checkpoint_transport=cast(CheckpointTransport, StoreTransport(store)),
         )
+
+
+def _keep_gloo_here() -> None:
+    """Without a name gloo listens at whatever this host's name resolves to."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
 
 
 def _store() -> dist.TCPStore:
