@@ -6,6 +6,7 @@ Nothing here ends by itself: gloo waits for half an hour, and programs sleep for
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import psutil
@@ -28,6 +29,7 @@ from tests.live.torchrun_cells import (
 from tests.waiting import SOON, until
 
 SLEEP = "print('go')\ntime.sleep(600)"
+ROOT = Path(__file__).resolve().parents[2]
 CHILD = "import subprocess; subprocess.Popen(['sleep', '600'])\n"
 REDUCE = "\ndist.all_reduce(ones)"  # where the others wait
 # Line 5 to 9: rank 1 dies when all the others have come to the all_reduce.
@@ -250,10 +252,14 @@ def test_an_interrupt_of_much_output_ends_it(notebook):
 
 def test_a_rank_that_waits_when_another_leaves(notebook):
     """Rank 0 does not notice by itself: torchrun ends it, and the report says where it was."""
-    program = GROUP + "if rank == 1: raise ValueError('boom')\ntime.sleep(600)"
+    program = f"""{GROUP}pids = [None, None]; dist.all_gather_object(pids, os.getpid())
+sys.path.insert(0, {str(ROOT)!r}); from tests.distributed.blocked import blocked
+while rank == 1 and not blocked(pids[0]): pass  # rank 0 is on its way there
+if rank == 1: raise ValueError('boom')
+time.sleep(600)"""
     result = launch(notebook, "--nproc-per-node 2", program)
     assert result.error.startswith("CellFailed: rank 1 raised ValueError: boom")
-    assert "rank 0 was in time.sleep(600), cell line 6; torchrun ended it" in result.error
+    assert "rank 0 was in time.sleep(600), cell line 9; torchrun ended it" in result.error
 
 
 @pytest.mark.parametrize(
