@@ -25,6 +25,7 @@ from rankbook.core.dtensor import to_local
 from rankbook.mesh.building import shard
 from rankbook.mesh.layout import Layout
 from rankbook.mesh.sharded_model import ShardedModel
+from rankbook.mesh.stepping import reduce_gradients
 from rankbook.mesh.tensor import tensor_parallel
 from rankbook.models.transformer import TransformerLM
 from rankbook.parallel.clipping import clip_grad_norm, summed
@@ -50,16 +51,6 @@ def share(ids: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
     return ids.chunk(mesh["dp"].size())[mesh["dp"].get_local_rank()]
 
 
-def average(part: ShardedModel) -> None:
-    """What is left to do with the gradients after the backward passes."""
-    parameters = [p for p in part.parameters() if p.grad is not None]
-    for parameter in parameters:
-        summed(parameter)
-    for dimension in ("dp", "cp"):
-        if dimension in part.layout.sizes and not (dimension == "dp" and part.layout.shard > 1):
-            average_gradients(parameters, part.mesh[dimension].get_group())
-
-
 def clip(part: ShardedModel) -> torch.Tensor:
     """Clip by the norm of the whole model, and return it."""
     return clip_grad_norm(part.parameters(), MAX_NORM, part.mesh)
@@ -67,7 +58,7 @@ def clip(part: ShardedModel) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of the training step; each field replaces one function of those above.
+    """A variant of the training step; each field replaces one function of the right step.
 
     shared: of how many replicas one copy is shared, by their number.
     """
@@ -77,7 +68,7 @@ class Variant:
     cut: Callable[[TransformerLM, DeviceMesh], None] = cut
     wrap: Callable[[TransformerLM, Layout, DeviceMesh], nn.Module] = wrap
     share: Callable[[torch.Tensor, DeviceMesh], torch.Tensor] = share
-    average: Callable[[ShardedModel], None] = average
+    average: Callable[[ShardedModel], None] = reduce_gradients
     clip: Callable[[ShardedModel], torch.Tensor] = clip
 
     def layout(self, layout: Layout) -> Layout:
@@ -120,12 +111,12 @@ def _by_rank(ids: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
 
 
 def _average_stage(part: ShardedModel) -> None:
-    average(part)
+    reduce_gradients(part)
     average_gradients(part.parameters(), part.mesh["tp"].get_group())
 
 
 def _divide_by_world(part: ShardedModel) -> None:
-    average(part)
+    reduce_gradients(part)
     for parameter in part.parameters():
         to_local(summed(parameter)).div_(part.mesh.size() / part.mesh["dp"].size())
 
