@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import summary, write
-from rankbook.parallel import fit_alpha_beta, time_all_reduce
+from rankbook.comm.all_reduce import fit_alpha_beta, time_all_reduce
 
 SIZES = [2**k for k in range(3, 25)]  # 8 B to 16 MiB
 AUTO = {"backend": "auto", "preload": ("torch.distributed",)}  # how the ranks are started

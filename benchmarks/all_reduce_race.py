@@ -17,11 +17,11 @@ import torch.distributed as dist
 from benchmarks.all_reduce import AUTO
 from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import summary, write
-from rankbook.parallel import fit_alpha_beta, predict, time_messages, time_ping_pong
-from rankbook.parallel.all_reduce_cost import WAYS
-from rankbook.parallel.by_rank_0 import all_reduce_by_rank_0
-from rankbook.parallel.halving_doubling import halving_doubling_all_reduce
-from rankbook.parallel.ring import ring_all_reduce
+from rankbook.comm.all_reduce import fit_alpha_beta, predict, time_messages, time_ping_pong
+from rankbook.comm.all_reduce.by_rank_0 import all_reduce_by_rank_0
+from rankbook.comm.all_reduce.cost import WAYS
+from rankbook.comm.all_reduce.halving_doubling import halving_doubling_all_reduce
+from rankbook.comm.all_reduce.ring import ring_all_reduce
 
 RANKS = tuple(range(2, 9))
 SIZES = [2**k for k in (3, 6, 9, 12, 15, 18, 20, 22, 24, 26)]  # 8 B to 64 MiB

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from rankbook.core.ports import ReservedPort
-from rankbook.elastic.events import read_events
+from rankbook.training.elastic.events import read_events
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PACE = 0.2  # seconds of a step

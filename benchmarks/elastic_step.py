@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.harness import Here, about, interleaved, on_ranks, show, slowest
 from benchmarks.record import check_repeats, summary, write
-from rankbook.elastic import elastic_step
+from rankbook.training.elastic import elastic_step
 
 RANKS, LAYERS, ROWS, STEPS, WARM_UP = 2, 6, 32, 4, 2
 WAYS = ("one process", "DDP", "elastic_step")

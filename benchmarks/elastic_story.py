@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.record import write
 from plots.events import elastic_table, grouped
-from rankbook.elastic.events import audit, losses, read_events
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
+from rankbook.training.elastic.events import audit, losses, read_events
 
 PROGRAM = "from rankbook.programs import elastic\nelastic.main()\n"
 ELASTIC = (

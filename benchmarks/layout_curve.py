@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.record import recorded, write
-from rankbook.mesh import Layout
+from rankbook.parallel.mesh import Layout
 
 MESHES = {"dp=1": "none", "pp=2,dp=2,tp=2": "fsdp"}  # and who shares a copy
 STEPS = 30

@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from benchmarks.record import recorded, write
-from rankbook.mesh import LAYOUT_VARIANTS, try_layout
+from rankbook.parallel.trials import LAYOUT_VARIANTS, try_layout
 
 LAYOUTS = "dp=8", "tp=8", "dp=4,tp=2", "pp=4,dp=2", "pp=2,tp=4", "pp=2,dp=2,tp=2"
 RANKS = 8
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> Path:
 
 def _tried(layouts: list[str]) -> list[dict]:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch reads it when it is imported
-    mp.set_forkserver_preload(["rankbook.mesh.trials"])
+    mp.set_forkserver_preload(["rankbook.parallel.trials.layout_trials"])
     with tempfile.TemporaryDirectory() as folder:
         mp.start_processes(_rank, (folder, layouts), RANKS, start_method="forkserver")
         return json.loads(Path(folder, "rows.json").read_text("utf-8"))

@@ -83,8 +83,8 @@ def measured(repeats: int, rounds: int) -> tuple[list[dict], dict]:
 
 def costs_of(ranks: int, notes: dict[int, list[dict]]):
     """The costs in a world of `ranks`: medians over its launches."""
-    from rankbook.cost_model.layouts import StepCosts, fit_message, fit_passes
-    from rankbook.parallel import fit_alpha_beta
+    from rankbook.comm.all_reduce import fit_alpha_beta
+    from rankbook.predict.cost_model.layouts import StepCosts, fit_message, fit_passes
 
     def median(world: int, name: str) -> float:
         return statistics.median(s for note in notes[world] for s in note[name])
@@ -103,9 +103,9 @@ def costs_of(ranks: int, notes: dict[int, list[dict]]):
 
 def row_of(layout: tuple[str, str], seconds: list[float], sent: dict, costs) -> dict:
     """One row of the result; the prediction's where there are costs, so not of one rank."""
-    from rankbook.cost_model.layouts import predict_step
-    from rankbook.mesh import Layout
-    from rankbook.mesh.building import make_plan
+    from rankbook.parallel.mesh import Layout
+    from rankbook.parallel.mesh.building import make_plan
+    from rankbook.predict.cost_model.layouts import predict_step
 
     mesh = Layout.parse(*layout)
     tokens = ROWS * WINDOW
@@ -130,8 +130,8 @@ def busiest(mesh):
 
 def foretold(mesh, rank: int):
     """What `rank` sends in a step, by the formula."""
-    from rankbook.mesh.formula import predicted_traffic
     from rankbook.models import TransformerConfig
+    from rankbook.parallel.mesh.formula import predicted_traffic
 
     config = TransformerConfig(**SIZES, max_length=WINDOW)
     return predicted_traffic(config, mesh, ROWS, WINDOW, rank=rank)
@@ -154,8 +154,8 @@ def note_of(here: Here, repeats: int) -> dict:
 
 def step_of(words: str, shard: str):
     """A layout's part of the model, and a function that trains it for a step."""
-    from rankbook.mesh import Layout, build, train_step
     from rankbook.models import TransformerConfig
+    from rankbook.parallel.mesh import Layout, build, train_step
 
     config = TransformerConfig(**SIZES, max_length=WINDOW)
     part = build(config, Layout.parse(words, shard), torch.device("cpu"))
@@ -173,7 +173,7 @@ def text(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def counted(part, step, rank: int) -> dict[str, float]:
     """Bytes that this rank sends, by dimension; RuntimeError if the formula says otherwise."""
-    from rankbook.mesh.traffic import traffic
+    from rankbook.comm.traffic import traffic
 
     for _ in range(WARM_UP):
         with traffic(part.mesh) as sent:
@@ -193,7 +193,7 @@ def messages(ranks: int, repeats: int) -> dict[str, list[torch.Tensor]]:
     """Seconds of each operation by size of the whole tensor; of a send from rank 0 to rank 1."""
     import torch.distributed as dist
 
-    from rankbook.parallel import time_messages, time_ping_pong
+    from rankbook.comm.all_reduce import time_messages, time_ping_pong
 
     def part(x: torch.Tensor) -> torch.Tensor:
         return x[: len(x) // ranks].clone()
@@ -222,8 +222,8 @@ def alone(repeats: int) -> dict[str, list[float]]:
     """What one process takes: for few rows and many, for few through DTensors, and the update."""
     from torch.distributed.device_mesh import init_device_mesh
 
-    from rankbook.mesh import clip_grad_norm, tensor_parallel
     from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
+    from rankbook.parallel.mesh import clip_grad_norm, tensor_parallel
 
     config = TransformerConfig(**SIZES, max_length=WINDOW)
     mesh = init_device_mesh("cpu", (1, 1, 1), mesh_dim_names=("pp", "dp", "tp"))

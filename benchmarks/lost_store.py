@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.record import write
-from rankbook.elastic import read_events
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
 from rankbook.programs.rendezvous_store import serve
 from rankbook.testbed import etcd
+from rankbook.training.elastic import read_events
 
 WHAT = (
     "Two torchrun agents with one worker each (--nnodes 1:2); the agent that began is killed with "

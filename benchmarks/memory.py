@@ -17,12 +17,12 @@ from benchmarks.harness import Here, about, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
 from rankbook.core.agreement import gather
 from rankbook.core.timing import time_interleaved
-from rankbook.memory.formula import memory_of
-from rankbook.memory.live import prepare
-from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.recording import record_step
-from rankbook.memory.setup import Setup
 from rankbook.models.transformer import TransformerConfig
+from rankbook.predict.memory.formula import memory_of
+from rankbook.predict.memory.live import prepare
+from rankbook.predict.memory.model_shape import ModelShape
+from rankbook.predict.memory.recording import record_step
+from rankbook.predict.memory.setup import Setup
 
 MIB = 2**20
 CONFIG = TransformerConfig(2000, d_model=128, d_hidden=512, heads=4, layers=6, max_length=64)

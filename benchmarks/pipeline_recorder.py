@@ -22,8 +22,8 @@ from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import summary, write
 from rankbook.models import preset
 from rankbook.models.loss import token_loss
-from rankbook.parallel import Pipeline, PipelinePlan, record, stage_module
-from rankbook.parallel.recorder import PipelineRecording
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan, record, stage_module
+from rankbook.parallel.pipeline.recorder import PipelineRecording
 
 SCHEDULES = ("1f1b", "zbv")  # a stage per rank; two, and a backward in two parts: most actions
 RANKS, MICROBATCHES, ROWS, LENGTH, VOCABULARY = 2, 8, 2, 35, 1000

@@ -88,7 +88,7 @@ def timed(here: Here, repeats: int) -> dict[tuple[str, int, str], list[float]]:
 def everything(rank: int) -> dict[tuple[str, int, str], Callable[[], None]]:
     """What is timed: (schedule, microbatches, threads) to a training step of this rank."""
     from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-    from rankbook.parallel import Pipeline, PipelinePlan, schedule_names, stage_module
+    from rankbook.parallel.pipeline import Pipeline, PipelinePlan, schedule_names, stage_module
     from rankbook.training import train_step
 
     config = TransformerConfig(**SIZES, max_length=WINDOW)

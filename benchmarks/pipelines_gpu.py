@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from benchmarks.record import summary
 from rankbook.models import TransformerConfig, preset, token_loss
-from rankbook.parallel import Pipeline, PipelinePlan, stage_module
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan, stage_module
 from rankbook.speed.machine import measure_machine
 from rankbook.speed.precision import matmuls
 from rankbook.training import train_step

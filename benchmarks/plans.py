@@ -27,14 +27,14 @@ from benchmarks.harness import show
 from benchmarks.record import RESULTS, check_repeats, load_average, summary, write
 from rankbook.comm.ring_model import Link
 from rankbook.core.atomic import write_text_atomic
-from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.setup import Setup
 from rankbook.models import TransformerConfig
-from rankbook.parallel.durations import Durations
-from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.simulator import simulate
-from rankbook.plan import Machines, step_time
-from rankbook.plan.in_small import equal_links, small_machines
+from rankbook.parallel.pipeline.durations import Durations
+from rankbook.parallel.pipeline.plan import PipelinePlan
+from rankbook.parallel.pipeline.simulator import simulate
+from rankbook.predict.memory.model_shape import ModelShape
+from rankbook.predict.memory.setup import Setup
+from rankbook.predict.plan import Machines, step_time
+from rankbook.predict.plan.in_small import equal_links, small_machines
 from rankbook.testbed.hosts import Host, two_hosts, why_not_slow
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from rankbook.comm.all_reduce import fit_alpha_beta, time_messages
 from rankbook.core.timing import time_interleaved
-from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.setup import Setup
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-from rankbook.parallel import fit_alpha_beta, time_messages
-from rankbook.plan.in_small import random_text, step_in_small
-from rankbook.plan.pretended import pretend_card
+from rankbook.predict.memory.model_shape import ModelShape
+from rankbook.predict.memory.setup import Setup
+from rankbook.predict.plan.in_small import random_text, step_in_small
+from rankbook.predict.plan.pretended import pretend_card
 
 CPU = torch.device("cpu")
 TURNS = 7  # of every message

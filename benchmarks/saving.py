@@ -29,7 +29,7 @@ from torch.distributed.fsdp import fully_shard
 
 from benchmarks.harness import Here, about, interleaved, most, on_ranks, show
 from benchmarks.record import check_repeats, summary, write
-from rankbook.checkpoint import ShardedCheckpoints, capture
+from rankbook.training.checkpoint import ShardedCheckpoints, capture
 
 RANKS, LAYERS, ROWS, STEPS = 2, 4, 12, 6
 WAYS = ("no save", "ours, and wait", "ours", "torch save", "torch async_save, thread",

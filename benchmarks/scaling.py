@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.harness import Here, about, interleaved, kept, most, on_ranks, slowest
 from benchmarks.record import check_repeats, load_average, summary, write
-from rankbook.parallel import OverlapRecorder
+from rankbook.parallel.replicas import OverlapRecorder
 
 LAYERS = 8
 WIDTH, WIDE = 512, 1024  # of the model that is timed, and of the one whose memory is measured

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.record import RESULTS, load_average, summary, write
-from rankbook.cost_model import Link, ring
+from rankbook.comm import Link, ring
 from rankbook.testbed.hosts import Host, search_path, two_hosts, why_not_slow
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,7 +86,7 @@ WAYS = (
 WHAT = (
     "Training of a Transformer on WikiText-2 by two ranks on two hosts with a slow cable between "
     "them. loss: validation, of the parameters that all replicas have, after `step` steps. sent: "
-    "bytes of a rank by then, as the room `rankbook.sync` counts them (PowerSGD's: by the kernel). "
+    "bytes of a rank by then, as `DiLoCo.sent` counts them (PowerSGD's: by the kernel). "
     "cable: bytes that the kernel has sent by the end, headers and acknowledgements among them. "
     "seconds: by then, evaluations not counted; median: of a step. steps: a step of DDP at "
     "several rates and delays, beside compute (a step without messages) plus a ring by alpha and "

@@ -26,14 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from rankbook.comm.ring_model import ring_bytes
 from rankbook.data import wikitext2
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-from rankbook.sync import (
-    CompressedGradients,
-    DiLoCo,
-    EightBit,
-    LocalSGD,
-    Sign,
-    TopK,
-)
+from rankbook.parallel.sync import CompressedGradients, DiLoCo, EightBit, LocalSGD, Sign, TopK
 from rankbook.training import batchify, learning_rate, training_batch, windows
 
 LOOKS = 4  # windows of an evaluation

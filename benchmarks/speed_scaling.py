@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import check_repeats, summary, write
+from rankbook.comm.all_reduce import fit_alpha_beta, time_all_reduce
 from rankbook.core.timing import one_process, time_interleaved
-from rankbook.parallel import fit_alpha_beta, time_all_reduce
 from rankbook.speed.batches import make_batch
 from rankbook.speed.init_model import init_model
 from rankbook.speed.sizes import size

@@ -22,7 +22,7 @@ class Source(NamedTuple):
 class Library:
     """The packages and modules below the folder `src`.
 
-    A target is a dotted name, such as ``rankbook.parallel.Pipeline``, which leads to modules.
+    A target is a dotted name that leads to modules: ``rankbook.parallel.pipeline.Pipeline``.
     """
 
     def __init__(self, src: Path):
@@ -77,7 +77,7 @@ class Library:
     def way(self, target: str) -> tuple[list[str], str]:
         """The modules that a target leads through to its home, and the name it has there.
 
-        ``rankbook.parallel.Pipeline`` leads through the lazy package to the class's own module.
+        ``rankbook.parallel.pipeline.Pipeline`` leads through the package to the class's module.
         """
         modules: list[str] = []
         while True:

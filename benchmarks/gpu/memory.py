@@ -1,9 +1,9 @@
 """Memory of a step by formula, beside the peak of the device's own allocator.
 
 The book's Transformer under one set-up after the other, each trained alone on the device. The
-formula is `rankbook.memory.memory_of`'s, from sizes alone. What it leaves out on a GPU: libraries'
-workspaces, and that the allocator rounds sizes up to 512 bytes. "pieces" is what it has reserved
-beyond what it gave out.
+formula is `rankbook.predict.memory.memory_of`'s, from sizes alone. What it leaves out on a GPU:
+libraries' workspaces, and that the allocator rounds sizes up to 512 bytes. "pieces" is what it has
+reserved beyond what it gave out.
 """
 
 import gc
@@ -16,12 +16,12 @@ import torch.distributed as dist
 from benchmarks.gpu.options import parse
 from benchmarks.gpu.rows import Rows
 from benchmarks.memory import ALONE, MIB
-from rankbook.memory.formula import memory_of
-from rankbook.memory.live import prepare
-from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.recording import record_step
-from rankbook.memory.setup import Setup
 from rankbook.models.transformer import TransformerConfig
+from rankbook.predict.memory.formula import memory_of
+from rankbook.predict.memory.live import prepare
+from rankbook.predict.memory.model_shape import ModelShape
+from rankbook.predict.memory.recording import record_step
+from rankbook.predict.memory.setup import Setup
 
 WHAT = (
     "A training step of {rows} rows of {window} tokens, {millions:.0f} million parameters, on one "

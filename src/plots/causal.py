@@ -18,8 +18,8 @@ def attention_pairs(orders: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
     """Draw each query's row of keys in the colour of the rank that has it; each rank's pairs below.
 
     orders: by name, the positions of every rank in the whole sequence, as
-    `rankbook.context.positions` gives them. A query at position p makes p + 1 pairs: with itself
-    and all before it. Raises ValueError without orders, or where ranks have no position.
+    `rankbook.parallel.context.positions` gives them. A query at position p makes p + 1 pairs: with
+    itself and all before it. Raises ValueError without orders, or where ranks have no position.
     """
     if not orders or not all(len(mine) for ranks in orders.values() for mine in ranks):
         raise ValueError("attention_pairs: give it {order: the positions of each rank}")

@@ -58,11 +58,11 @@ def by_step(
 def overlap(by_name: Mapping[str, Sequence]) -> Figure:
     """Draw backward passes below each other, on one time axis: two kinds of bars for each rank.
 
-    by_name: title to one `rankbook.parallel.BackwardPass` a rank, as `OverlapRecorder.gather` gives
-    them. The pale bar is the backward pass up to the last gradient; each line in it is a gradient
-    that became ready, in the colour of its bucket. Below lie the buckets' all_reduces, with their
-    numbers. Behind the title stands the share of the communication that the backward pass hides.
-    Raises ValueError without a backward pass.
+    by_name: title to one `BackwardPass` a rank, as `OverlapRecorder.gather` gives them. The pale
+    bar is the backward pass up to the last gradient; each line in it is a gradient that became
+    ready, in the colour of its bucket. Below lie the buckets' all_reduces, with their numbers.
+    Behind the title stands the share of the communication that the backward pass hides. Raises
+    ValueError without a backward pass.
     """
     if not by_name or not all(by_name.values()):
         raise ValueError("overlap: there is no backward pass to draw; give it {title: passes}")

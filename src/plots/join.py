@@ -30,7 +30,7 @@ def join_timeline(
     unit: str = "milliseconds",
     notes: Mapping[int, str] | None = None,
 ) -> Figure:
-    """Draw a `rankbook.parallel.JoinTimeline`: one row a rank, from left to right.
+    """Draw a `rankbook.parallel.joining.JoinTimeline`: one row a rank, from left to right.
 
     Wide boxes are what the rank does; thin dark ones below are the collectives that it starts
     from Python meanwhile. A dotted line goes from a rank that says it has an input to each that

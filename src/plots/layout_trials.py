@@ -17,9 +17,9 @@ HEAD = 0.62  # of the three dimensions of a layout
 def layout_table(outcomes: Iterable) -> Figure:
     """Draw one row a way, one column a layout, in the order in which they come.
 
-    outcomes: `rankbook.mesh.try_layout`'s, or mappings of the same fields. A percentage is the
-    error of the clipped gradient or of its norm, whichever is larger, in the worst step. Trials
-    that were not made stay empty. Raises ValueError without outcomes.
+    outcomes: `rankbook.parallel.trials.try_layout`'s, or mappings of the same fields. A percentage
+    is the error of the clipped gradient or of its norm, whichever is larger, in the worst step.
+    Trials that were not made stay empty. Raises ValueError without outcomes.
     """
     found = [outcome if isinstance(outcome, Mapping) else vars(outcome) for outcome in outcomes]
     if not found:

@@ -18,8 +18,8 @@ def memory_checked(rows: Iterable[Mapping]) -> Figure:
     """Draw a bar a configuration, what its fullest rank held, and a mark where the formula was.
 
     rows: {"name", "measured", "predicted"}; measured: {part: bytes}, of the parts that
-    `rankbook.memory.memory_of` has; predicted: bytes in all. Beside each bar stands how far the
-    formula is off. Raises ValueError without rows.
+    `rankbook.predict.memory.memory_of` has; predicted: bytes in all. Beside each bar stands how far
+    the formula is off. Raises ValueError without rows.
     """
     rows = list(rows)
     if not rows:

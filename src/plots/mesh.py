@@ -22,7 +22,7 @@ def layout_traffic(sent: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Draw what a rank sends in a step: a bar for each layout, a colour for each dimension.
 
     sent: name of the layout to {dimension: bytes}; or to the `by_dimension()` of
-    `rankbook.mesh.traffic`, of which the bytes round a ring are drawn. The sum stands beside the
+    `rankbook.comm.traffic`, of which the bytes round a ring are drawn. The sum stands beside the
     bar. Raises ValueError without layouts.
     """
     found = {

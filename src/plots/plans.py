@@ -15,7 +15,7 @@ from plots.theme import BAD, LINE, PAPER, QUIET, WIDTH, color, style
 
 BAR, ROW, HEAD = 0.66, 0.3, 1.3  # of a row; inches
 GB = 1e9
-HELD: dict[str, Any] = {  # terms of `rankbook.memory.memory_of`
+HELD: dict[str, Any] = {  # terms of `rankbook.predict.memory.memory_of`
     "parameters": PARTS["parameters"],
     "gathered": PARTS["gathered"],
     "gradients": PARTS["gradients"],
@@ -26,7 +26,7 @@ HELD: dict[str, Any] = {  # terms of `rankbook.memory.memory_of`
     "workspace": color(4),
 }
 HELD_NAMES = {"optimizer": "optimizer state", "gathered": "gathered parameters"}
-SPENT: dict[str, Any] = {  # terms of `rankbook.plan.step_time`
+SPENT: dict[str, Any] = {  # terms of `rankbook.predict.plan.step_time`
     "compute": color(7),
     "recompute": color(2),
     "elementwise": color(6),
@@ -42,9 +42,9 @@ Parts = Mapping[str, Any]
 def plan_memory(plans: Mapping[str, Parts], card: float, room: float | None = None) -> Figure:
     """Draw what the fullest rank of each layout holds, against the memory of the card.
 
-    plans: name to the terms of `rankbook.memory.memory_of`, or {term: bytes}. card: bytes of the
-    whole card. room: bytes that a plan may fill, dashed; what is beyond it does not fit. Raises
-    ValueError without plans.
+    plans: name to the terms of `rankbook.predict.memory.memory_of`, or {term: bytes}. card: bytes
+    of the whole card. room: bytes that a plan may fill, dashed; what is beyond it does not fit.
+    Raises ValueError without plans.
     """
     found = _plain(plans)
     if not found:
@@ -71,8 +71,8 @@ def plan_memory(plans: Mapping[str, Parts], card: float, room: float | None = No
 def plan_times(plans: Mapping[str, Parts]) -> Figure:
     """Draw the seconds of a step of each layout, by what they are spent on.
 
-    plans: name to the terms of `rankbook.plan.step_time`, or {term: seconds}. Raises ValueError
-    without plans.
+    plans: name to the terms of `rankbook.predict.plan.step_time`, or {term: seconds}. Raises
+    ValueError without plans.
     """
     found = _plain(plans)
     if not found:

@@ -51,9 +51,9 @@ def predictions(rows: Iterable[Mapping], tolerance: float = 0.05) -> Figure:
 def idle_by_ranks(cases: Mapping[str, Iterable[Mapping]], assumed: str = "") -> Figure:
     """Draw the idle share against the number of ranks, a panel for each case.
 
-    cases: what is assumed in a case, to its rows of `rankbook.parallel.sweep`. assumed: what holds
-    in all of them; both are written into the picture, `assumed` in the lines in which it is given.
-    Of lines that coincide, the thinner one lies on top. Raises ValueError without rows.
+    cases: what is assumed in a case, to its rows of `rankbook.parallel.pipeline.sweep`. assumed:
+    what holds in all of them; both are written into the picture, `assumed` in the lines in which it
+    is given. Of lines that coincide, the thinner one lies on top. Raises ValueError without rows.
     """
     cases = {title: list(rows) for title, rows in cases.items()}
     if not cases or not all(cases.values()):

@@ -24,9 +24,9 @@ PHASES = ("forward", "backward", "update")
 def step_memory(tapes: Mapping[str, Any]) -> Figure:
     """Draw the live bytes of a step as stacked areas, one panel a name, all to one scale.
 
-    tapes: name to what `rankbook.memory.record_step` or `rankbook.speed.strategies.watch` gave:
-    `moments`, mappings of part to bytes after each operation, and `begins`, the operation at which
-    each of `PHASES` begins. Raises ValueError without tapes.
+    tapes: name to what `rankbook.predict.memory.record_step` or `rankbook.speed.strategies.watch`
+    gave: `moments`, mappings of part to bytes after each operation, and `begins`, the operation at
+    which each of `PHASES` begins. Raises ValueError without tapes.
     """
     if not tapes:
         raise ValueError("step_memory: there is nothing to draw; give it {name: tape}")

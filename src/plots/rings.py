@@ -80,9 +80,9 @@ def ring_steps(messages: Iterable) -> Figure:
     """Draw who sent which chunk to whom in each step, and when.
 
     messages: those of all ranks, each with step, chunk, source, target, start and end (seconds, of
-    one clock), such as `rankbook.parallel.ring.Message`. Above, a ring for every step: an arrow has
-    the colour of the chunk that it carries. Below, the same messages in time, one row a rank.
-    Raises ValueError without messages.
+    one clock), such as `rankbook.comm.all_reduce.ring.Message`. Above, a ring for every step: an
+    arrow has the colour of the chunk that it carries. Below, the same messages in time, one row a
+    rank. Raises ValueError without messages.
     """
     messages = sorted(messages, key=lambda m: (m.step, m.source))
     if not messages:
@@ -146,8 +146,9 @@ def queue(messages: Sequence[Sequence]) -> Figure:
     """Draw what every rank spent on its messages, where one rank serves all others in turn.
 
     messages: for every rank, those that it sent and received, such as `Message`s of
-    `rankbook.parallel.messages`. Rank 0's have the colour of the other rank. At the others, the
-    time in which rank 0 was busy with somebody else is grey. Raises ValueError without messages.
+    `rankbook.comm.all_reduce.messages`. Rank 0's have the colour of the other rank. At the others,
+    the time in which rank 0 was busy with somebody else is grey. Raises ValueError without
+    messages.
     """
     if not any(len(own) for own in messages):
         raise ValueError("queue: no messages; a single rank sends none")

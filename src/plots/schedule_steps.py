@@ -26,7 +26,7 @@ def schedule_step(
     note: str = "",
     until: float | None = None,
 ) -> Figure:
-    """Draw one `rankbook.parallel.Timeline`, one row a rank, and what each rank holds beneath it.
+    """Draw one `rankbook.parallel.pipeline.Timeline`, a row a rank, and beneath it what each holds.
 
     held: for each rank, (time, number of activations from then on), from the start of the step.
     gaps: for each rank, the (start, end) that are hatched in its row. ceiling: for each rank, the

@@ -45,18 +45,19 @@ SCALES = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
 
 
 def timeline(timeline: Any, title: str = "", unit: str = "milliseconds") -> Figure:
-    """Draw one `rankbook.parallel.Timeline`; see `timelines`."""
+    """Draw one `rankbook.parallel.pipeline.Timeline`; see `timelines`."""
     return timelines({title: timeline}, unit)
 
 
 def timelines(by_name: Mapping[str, Any], unit: str = "milliseconds") -> Figure:
     """Draw timelines below each other, on one time axis: one row a rank, one box an action.
 
-    by_name: title to `rankbook.parallel.Timeline`. The number in a box is that of its microbatch,
-    left out where there is no room; boxes of a rank's second stage stand a little lower than those
-    of its first. Behind the title stands the share of time that is idle, if the timeline's work is
-    known. unit: "seconds", "milliseconds" or "microseconds" for times in seconds; any other word
-    names the unit that the times are in. Raises ValueError without a timeline.
+    by_name: title to `rankbook.parallel.pipeline.Timeline`. The number in a box is that of its
+    microbatch, left out where there is no room; boxes of a rank's second stage stand a little lower
+    than those of its first. Behind the title stands the share of time that is idle, if the
+    timeline's work is known. unit: "seconds", "milliseconds" or "microseconds" for times in
+    seconds; any other word names the unit that the times are in. Raises ValueError without a
+    timeline.
     """
     if not by_name:
         raise ValueError("timelines: there is none to draw; give it {title: timeline}")

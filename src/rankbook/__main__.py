@@ -1,7 +1,7 @@
 """The commands of the package: ``rankbook doctor``, also as ``python -m rankbook doctor``.
 
-Each is made where it belongs: `rankbook.autopsy`, `rankbook.symptoms`, `rankbook.plan`, and the
-doctor here.
+Each is made where it belongs: `rankbook.autopsy`, `rankbook.symptoms`, `rankbook.predict.plan`, and
+the doctor here.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 from rankbook import __version__
 from rankbook.autopsy import command as autopsy
 from rankbook.doctor import Options, as_json, as_text, examine
-from rankbook.plan import command as plan
+from rankbook.predict.plan import command as plan
 from rankbook.symptoms import command as symptoms
 
 

@@ -9,15 +9,15 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
-from rankbook.memory.live import prepare
-from rankbook.memory.recording import record_step
-from rankbook.memory.setup import Setup
-from rankbook.mesh import Layout, build, stepping, train_step
-from rankbook.mesh.formula import predicted_traffic
-from rankbook.mesh.sharded_model import ShardedModel
-from rankbook.mesh.stepping import accumulate
-from rankbook.mesh.traffic import traffic
+from rankbook.comm.traffic import traffic
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
+from rankbook.parallel.mesh import Layout, build, stepping, train_step
+from rankbook.parallel.mesh.formula import predicted_traffic
+from rankbook.parallel.mesh.sharded_model import ShardedModel
+from rankbook.parallel.mesh.stepping import accumulate
+from rankbook.predict.memory.live import prepare
+from rankbook.predict.memory.recording import record_step
+from rankbook.predict.memory.setup import Setup
 from rankbook.programs.train_lm.options import read
 from rankbook.programs.train_lm.run import make_part
 from rankbook.training import seed_step

@@ -6,14 +6,14 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from rankbook.context import attention_bytes, heads_attention, ring_attention, shard
-from rankbook.context import travel as travelling
-from rankbook.mesh import try_layout
-from rankbook.mesh.counts import Sent
-from rankbook.mesh.sequence import context_parallel
-from rankbook.mesh.traffic import traffic
+from rankbook.comm.counts import Sent
+from rankbook.comm.traffic import traffic
 from rankbook.models.loss import token_loss
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
+from rankbook.parallel.context import attention_bytes, heads_attention, ring_attention, shard
+from rankbook.parallel.context import travel as travelling
+from rankbook.parallel.mesh.sequence import context_parallel
+from rankbook.parallel.trials import try_layout
 
 METHODS = {"ring": ring_attention, "heads": heads_attention}
 BATCH, HEADS, D_HEAD = 2, 8, 4

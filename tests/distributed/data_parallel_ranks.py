@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from rankbook.parallel import OverlapRecorder
+from rankbook.parallel.replicas import OverlapRecorder
 
 WHOLE = slice(None)
 MIB = 2**20

@@ -9,9 +9,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.checkpoint import single as checkpoints
-from rankbook.elastic import PreemptionHandler, elastic_step
 from rankbook.programs.elastic import run as elastic
+from rankbook.training.checkpoint import single as checkpoints
+from rankbook.training.elastic import PreemptionHandler, elastic_step
 
 RUNS: list[elastic.ElasticRun] = []  # of this process
 

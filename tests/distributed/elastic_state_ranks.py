@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from rankbook.checkpoint import (
+from rankbook.training.checkpoint import (
     CheckpointError,
     Checkpoints,
     ShardedCheckpoints,

@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from rankbook.experts import Experts, Router
-from rankbook.memory import memory_limit
+from rankbook.models.experts import Experts, Router
+from rankbook.predict.memory import memory_limit
 
 PAGE = Path(__file__).resolve().parents[2] / "chapters" / "en" / "67_experts.ipynb"
 LAYER = ("route", "there", "work")
@@ -135,7 +135,7 @@ def balance() -> list[list[float]]:
     p["router"] = router = Router(32, 8, 2).double()
     p["batch"] = batch = torch.cat([tokens(rank, 32) for rank in range(dist.get_world_size())])
     p["right"] = p["gradient_of"](p["balance"](router(batch)))
-    from rankbook.parallel import average_gradients
+    from rankbook.parallel.replicas import average_gradients
 
     p["average_gradients"] = average_gradients
     exec(source("compare").partition("\nrows, one")[0], p)  # its words

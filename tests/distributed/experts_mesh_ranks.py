@@ -6,9 +6,6 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from rankbook.experts import BiasBalance
-from rankbook.mesh import Layout, build, building, train_step
-from rankbook.mesh.stepping import accumulate
 from rankbook.models import (
     TransformerConfig,
     TransformerLM,
@@ -16,7 +13,10 @@ from rankbook.models import (
     token_loss,
     transformer,
 )
+from rankbook.models.experts import BiasBalance
 from rankbook.models.transformer import initial_value
+from rankbook.parallel.mesh import Layout, build, building, train_step
+from rankbook.parallel.mesh.stepping import accumulate
 from tests.distributed.mesh_ranks import MAX_NORM, RATE, STEPS, gradient, off
 
 CONFIG = TransformerConfig(51, 32, 64, heads=4, layers=4, max_length=16, experts=8)

@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional as F
 
-from rankbook.experts import BiasBalance, Experts, balance_loss
+from rankbook.models.experts import BiasBalance, Experts, balance_loss
 
 SIZES = {"d_model": 16, "d_hidden": 24, "experts": 8, "top_k": 2}
 ROWS, LENGTH = 8, 6

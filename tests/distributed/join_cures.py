@@ -10,7 +10,9 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-from rankbook.parallel import Pipeline, PipelinePlan, RunningMean, average_gradients, stage_module
+from rankbook.parallel.joining import RunningMean
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan, stage_module
+from rankbook.parallel.replicas import average_gradients
 from rankbook.training import equal_steps, train_uneven, uneven_reference, weigh_inputs
 from tests.distributed import join_ranks
 from tests.distributed.join_joinables import joinables

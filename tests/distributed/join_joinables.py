@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.parallel import RunningMean, record_join
+from rankbook.parallel.joining import RunningMean, record_join
 from tests.distributed.join_ranks import SGD, make, mine, net, off, reference, step
 
 

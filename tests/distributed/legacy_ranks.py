@@ -7,7 +7,9 @@ from torch import nn
 
 from originals.pipe_tutorial import tutorial_batch, tutorial_columns, tutorial_stages
 from rankbook.models import TransformerConfig
-from rankbook.parallel import Pipeline, PipelinePlan, average_gradients, clip_grad_norm
+from rankbook.parallel.mesh import clip_grad_norm
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan
+from rankbook.parallel.replicas import average_gradients
 
 REPLICAS = STAGES = 2
 

@@ -55,7 +55,7 @@ def off(p: dict, places: torch.Tensor, attention, **wrong) -> list[float]:
 
 def ring(order: str) -> list[float]:
     """The page's ring, on as many ranks as there are."""
-    from rankbook.context import positions
+    from rankbook.parallel.context import positions
 
     p = exact(*RING)
     places = positions(LENGTH, dist.get_world_size(), dist.get_rank(), order)
@@ -87,7 +87,7 @@ def forgotten() -> list:
 def misplaced() -> list[list[float]]:
     """Zigzag with what is right, with positions from 0, with targets shifted after the cut."""
     p = exact(*RING)
-    from rankbook.context import positions
+    from rankbook.parallel.context import positions
 
     places = positions(LENGTH, dist.get_world_size(), dist.get_rank(), "zigzag")
     p["zigzag"] = places

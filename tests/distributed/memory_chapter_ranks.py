@@ -3,9 +3,15 @@
 import torch
 import torch.distributed as dist
 
-from rankbook.memory import Setup, checkpoint_layers, loss_and_gradients, memory_limit, prepare
-from rankbook.memory.limiting import heap_free
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
+from rankbook.predict.memory import (
+    Setup,
+    checkpoint_layers,
+    loss_and_gradients,
+    memory_limit,
+    prepare,
+)
+from rankbook.predict.memory.limiting import heap_free
 
 MIB = 2**20
 LARGE = TransformerConfig(2000, d_model=128, d_hidden=512, heads=4, layers=6, max_length=64)

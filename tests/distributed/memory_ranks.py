@@ -9,13 +9,13 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from rankbook.memory.allocator import record_on_gpu
-from rankbook.memory.gradients import loss_and_gradients
-from rankbook.memory.live import prepare
-from rankbook.memory.recording import record_step
-from rankbook.memory.setup import Setup
 from rankbook.models.loss import token_loss
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise
+from rankbook.predict.memory.allocator import record_on_gpu
+from rankbook.predict.memory.gradients import loss_and_gradients
+from rankbook.predict.memory.live import prepare
+from rankbook.predict.memory.recording import record_step
+from rankbook.predict.memory.setup import Setup
 
 WINDOW = {"states": 32, "activations": 128, "ends": 32}
 MODELS = {

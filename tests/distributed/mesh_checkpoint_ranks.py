@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from rankbook.checkpoint import PipelineCheckpoints, capture_stages
-from rankbook.mesh import Layout, build, train_step
-from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.models import TransformerConfig
+from rankbook.parallel.mesh import Layout, build, train_step
+from rankbook.parallel.mesh.sharded_model import ShardedModel
+from rankbook.training.checkpoint import PipelineCheckpoints, capture_stages
 from tests.waiting import SOON
 
 # 30 words do not divide by 4 replicas, nor 3 layers by 2 stages

@@ -9,10 +9,10 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from rankbook.core.dtensor import to_local
-from rankbook.mesh import Layout, build, clip_grad_norm
-from rankbook.mesh.sharded_model import ShardedModel
-from rankbook.mesh.stepping import accumulate
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
+from rankbook.parallel.mesh import Layout, build, clip_grad_norm
+from rankbook.parallel.mesh.sharded_model import ShardedModel
+from rankbook.parallel.mesh.stepping import accumulate
 
 CONFIG = TransformerConfig(62, d_model=32, d_hidden=64, heads=4, layers=4, max_length=16)
 MAX_NORM = 0.25

@@ -5,9 +5,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.distributed.tensor import DTensor
 
-from rankbook.mesh import Layout, build, train_step, vocabulary_loss
-from rankbook.mesh.stepping import accumulate
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
+from rankbook.parallel.mesh import Layout, build, train_step, vocabulary_loss
+from rankbook.parallel.mesh.stepping import accumulate
 
 # a vocabulary that neither 2 nor 4 divides
 CONFIG = TransformerConfig(51, d_model=32, d_hidden=64, heads=4, layers=4, max_length=16)

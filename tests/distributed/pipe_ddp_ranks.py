@@ -5,7 +5,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.models import token_loss
-from rankbook.parallel import Pipeline, PipelinePlan, average_gradients, stage_module
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan, stage_module
+from rankbook.parallel.replicas import average_gradients
 from tests.distributed.pipeline_ranks import CONFIG, CPU, MAX_NORM, SEED, batches, unsplit
 
 PLAN = PipelinePlan("gpipe", 2, 4, replicas=2)

@@ -10,15 +10,15 @@ from torch.distributed.tensor import DTensor
 
 from rankbook.models import TransformerConfig, TransformerLM, initialise
 from rankbook.models.loss import token_loss
-from rankbook.parallel import (
+from rankbook.parallel.mesh import clip_grad_norm
+from rankbook.parallel.pipeline import (
     Pipeline,
     PipelinePlan,
-    average_gradients,
-    clip_grad_norm,
     find_schedule,
     stage_module,
     traced_modules,
 )
+from rankbook.parallel.replicas import average_gradients
 
 # nine layers do not divide by 2, 4 or 8 stages
 CONFIG = TransformerConfig(vocab_size=50, d_model=32, d_hidden=64, heads=4, layers=9, max_length=16)

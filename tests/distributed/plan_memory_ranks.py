@@ -2,10 +2,10 @@
 
 import torch
 
-from rankbook.memory.live import prepare
-from rankbook.memory.recording import record_step
-from rankbook.memory.setup import Setup
 from rankbook.models.transformer import TransformerConfig
+from rankbook.predict.memory.live import prepare
+from rankbook.predict.memory.recording import record_step
+from rankbook.predict.memory.setup import Setup
 
 CONFIG = TransformerConfig(512, 128, 512, 4, 4, max_length=64)
 

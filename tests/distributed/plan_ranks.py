@@ -2,10 +2,10 @@
 
 import torch
 
-from rankbook.memory import Setup, prepare
-from rankbook.mesh import Layout, build, train_step
-from rankbook.mesh.traffic import traffic
+from rankbook.comm.traffic import traffic
 from rankbook.models import TransformerConfig
+from rankbook.parallel.mesh import Layout, build, train_step
+from rankbook.predict.memory import Setup, prepare
 
 CONFIG = TransformerConfig(512, d_model=32, d_hidden=128, heads=4, layers=8, max_length=16)
 ROWS = 8

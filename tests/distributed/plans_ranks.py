@@ -3,13 +3,13 @@
 import torch
 
 from rankbook.comm.ring_model import Link
-from rankbook.memory.setup import Setup
-from rankbook.mesh import Layout, build, train_step
-from rankbook.mesh.traffic import traffic
+from rankbook.comm.traffic import traffic
 from rankbook.models import TransformerConfig
-from rankbook.plan import pretended
-from rankbook.plan.in_small import random_text, step_in_small
-from rankbook.plan.pretended import pretend_links
+from rankbook.parallel.mesh import Layout, build, train_step
+from rankbook.predict.memory.setup import Setup
+from rankbook.predict.plan import pretended
+from rankbook.predict.plan.in_small import random_text, step_in_small
+from rankbook.predict.plan.pretended import pretend_links
 
 CONFIG = TransformerConfig(32, 16, 32, 4, 4, max_length=8)
 ROWS, PER_NODE = 8, 2

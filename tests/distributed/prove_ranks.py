@@ -25,9 +25,9 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from rankbook.core.dtensor import to_local
-from rankbook.mesh import Layout, build, clip_grad_norm, train_step
-from rankbook.mesh.stepping import accumulate
 from rankbook.models import TransformerConfig, TransformerLM, initialise
+from rankbook.parallel.mesh import Layout, build, clip_grad_norm, train_step
+from rankbook.parallel.mesh.stepping import accumulate
 from rankbook.prove import prove
 from rankbook.prove.digest import leaves
 

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
-from rankbook.checkpoint import ShardedCheckpoints, capture
 from rankbook.programs.retrofit import ddp_after, fsdp2_after
+from rankbook.training.checkpoint import ShardedCheckpoints, capture
 from tests.distributed.elastic_state_ranks import make, train
 from tests.waiting import SOON
 

@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.sync import CompressedGradients, DiLoCo, TopK, nesterov
-from rankbook.sync.torchft_manager import GroupManager
+from rankbook.parallel.sync import CompressedGradients, DiLoCo, TopK, nesterov
+from rankbook.parallel.sync.torchft_manager import GroupManager
 
 STEPS, EVERY = 24, 6
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from rankbook.sync import (
+from rankbook.parallel.sync import (
     CompressedGradients,
     DiLoCo,
     ErrorFeedback,
@@ -24,7 +24,7 @@ from rankbook.sync import (
     nesterov,
     plain,
 )
-from rankbook.sync.compressors import Compressor
+from rankbook.parallel.sync.compressors import Compressor
 
 STEPS, ROWS = 12, 4
 Inner = Callable[[Any], Optimizer]

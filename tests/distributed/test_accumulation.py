@@ -5,9 +5,9 @@ import shlex
 import pytest
 import torch.distributed as dist
 
-from rankbook.memory import ModelShape, Setup, fullest
-from rankbook.plan import Machines, Plan, find_card, shape_from_params, step_time
-from rankbook.plan.settings import of_book
+from rankbook.predict.memory import ModelShape, Setup, fullest
+from rankbook.predict.plan import Machines, Plan, find_card, shape_from_params, step_time
+from rankbook.predict.plan.settings import of_book
 from tests.distributed.accumulation_ranks import (
     LARGE,
     as_printed,

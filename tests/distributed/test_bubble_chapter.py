@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from rankbook.models import TransformerConfig
-from rankbook.parallel import (
+from rankbook.parallel.pipeline import (
     Action,
     Durations,
     Overheads,
@@ -36,7 +36,7 @@ def recorded(name: str, microbatches: int) -> Timeline:
     stages = sleeping_stages(plan, dist.get_rank(), SLEEP, torch.device("cpu"))
     pipeline = Pipeline(plan, stages, plan.mesh("cpu"), sleeping_loss, CONFIG)
     ids = torch.zeros(microbatches, 4, dtype=torch.int64)
-    with patch("rankbook.parallel.sleeping._sleep") as asleep:
+    with patch("rankbook.parallel.pipeline.sleeping._sleep") as asleep:
         pipeline.step(ids, ids)
     assert asleep.called
     with record() as recording:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rankbook.parallel.trials import RIGHT, WRONG
+from rankbook.parallel.trials.outcomes import RIGHT, WRONG
 from tests.distributed import context_ranks as work
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import try_all

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.multiprocessing import ProcessExitedException
 
-from rankbook.checkpoint import Checkpoints
-from rankbook.elastic import audit, losses, read_events
 from rankbook.programs.elastic import run as elastic
+from rankbook.training.checkpoint import Checkpoints
+from rankbook.training.elastic import audit, losses, read_events
 from tests.distributed.elastic_ranks import train, what_ddp_does
 from tests.distributed.launch import run_ranks
 

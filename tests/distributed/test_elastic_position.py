@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.checkpoint import CheckpointError
-from rankbook.elastic import audit, read_events
 from rankbook.programs.elastic import run as elastic
+from rankbook.training.checkpoint import CheckpointError
+from rankbook.training.elastic import audit, read_events
 from tests.distributed.elastic_ranks import train
 from tests.distributed.launch import run_ranks
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.checkpoint import Checkpoints
 from rankbook.core.ports import ReservedPort
-from rankbook.elastic import audit, losses, read_events
+from rankbook.training.checkpoint import Checkpoints
+from rankbook.training.elastic import audit, losses, read_events
 from tests.distributed.blocked import blocked
 from tests.distributed.elastic_ranks import train
 from tests.distributed.launch import run_ranks

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from rankbook.elastic import audit, elastic_step, losses, read_events
+from rankbook.training.elastic import audit, elastic_step, losses, read_events
 from tests.distributed.elastic_ranks import train
 from tests.distributed.elastic_state_ranks import make
 from tests.distributed.launch import run_ranks

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from rankbook.elastic.events import audit, losses, read_events
 from rankbook.live.torchrun.launch import Launch
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
 from rankbook.testbed import etcd
+from rankbook.training.elastic.events import audit, losses, read_events
 from tests.waiting import SOON, until
 
 # An agent beats every second or two: only one that is gone, not one on a busy machine, is so late

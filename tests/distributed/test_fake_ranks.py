@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from rankbook.__main__ import main
-from rankbook.plan.fake_ranks import track_module
-from rankbook.plan.modules import model_from_module
-from rankbook.plan.settings import of_fsdp2
-from tests.unit.plan.test_settings import SETUPS, planned
+from rankbook.predict.plan.fake_ranks import track_module
+from rankbook.predict.plan.modules import model_from_module
+from rankbook.predict.plan.settings import of_fsdp2
+from tests.unit.predict.plan.test_settings import SETUPS, planned
 
 pytestmark = pytest.mark.long
-HERE = "tests.unit.plan.module_examples"
+HERE = "tests.unit.predict.plan.module_examples"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -89,7 +89,7 @@ SNIPPET = """
 import torch, torch.distributed as dist
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from tests.unit.plan.module_examples import small
+from tests.unit.predict.plan.module_examples import small
 
 dist.init_process_group("fake", rank=0, world_size={ranks}, store=FakeStore())
 model, device = small(), "cpu"

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rankbook.elastic.signal_watch import where_main_thread_is
+from rankbook.training.elastic.signal_watch import where_main_thread_is
 from tests.distributed.blocked import blocked
 from tests.waiting import SOON, until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.elastic.events import audit, losses, read_events
 from rankbook.testbed.hosts import Host, two_hosts, why_not
+from rankbook.training.elastic.events import audit, losses, read_events
 from tests.waiting import SOON, until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from rankbook.memory import formula
-from rankbook.memory.activations import Kept
-from rankbook.memory.formula import memory_of
-from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.moments import RankMoments
+from rankbook.predict.memory import formula
+from rankbook.predict.memory.activations import Kept
+from rankbook.predict.memory.formula import memory_of
+from rankbook.predict.memory.model_shape import ModelShape
+from rankbook.predict.memory.moments import RankMoments
 from tests.distributed.launch import run_ranks
 from tests.distributed.memory_ranks import (
     MODELS,
@@ -156,7 +156,7 @@ def test_a_formula_without_a_term_is_found_out(measured, monkeypatch, what):
 
 
 def test_a_formula_that_forgets_microbatches_under_way_is_found_out(measured, monkeypatch):
-    monkeypatch.setattr("rankbook.memory.moments.in_flight", lambda setup, stage: 1)
+    monkeypatch.setattr("rankbook.predict.memory.moments.in_flight", lambda setup, stage: 1)
     assert worst(measured, ["gpipe", "1f1b"]) > WITHIN
 
 

@@ -19,8 +19,8 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn import functional as F
 
-from rankbook.memory.resident import PeakMemory
 from rankbook.models.classifier import Classifier, ClassifierConfig
+from rankbook.predict.memory.resident import PeakMemory
 from rankbook.speed import make_batch, proof, size, synthetic
 from rankbook.speed.strategies import prepare
 from rankbook.speed.strategies.fsdp2 import shard

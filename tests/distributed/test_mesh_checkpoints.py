@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from rankbook.mesh import Layout
 from rankbook.models import TransformerLM
+from rankbook.parallel.mesh import Layout
 from tests.distributed.launch import run_ranks
 from tests.distributed.mesh_checkpoint_ranks import CONFIG, LAYOUTS, work
 

@@ -10,7 +10,7 @@ from pickle import UnpicklingError
 import pytest
 import torch
 
-from rankbook.checkpoint import CheckpointError, Checkpoints
+from rankbook.training.checkpoint import CheckpointError, Checkpoints
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "3"]
 

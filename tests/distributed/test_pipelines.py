@@ -7,7 +7,7 @@ import torch
 
 from rankbook.models import TransformerLM, initialise
 from rankbook.models.loss import token_loss
-from rankbook.parallel import schedule_names
+from rankbook.parallel.pipeline import schedule_names
 from tests.distributed import launch
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import (

@@ -13,7 +13,7 @@ from torch.distributed.pipelining import (
 
 from rankbook.models import TransformerLM, initialise, token_loss
 from rankbook.models.loss import IGNORED
-from rankbook.parallel import stage_module, traced_modules
+from rankbook.parallel.pipeline import stage_module, traced_modules
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
 from tests.live.kernel import Notebook

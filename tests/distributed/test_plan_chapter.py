@@ -1,16 +1,16 @@
 """Page 65 shows these; a plan's seconds are computed from bytes, and live ranks send as many.
 
-That they lose on slow links, live, is tested beside `rankbook.plan.pretended`.
+That they lose on slow links, live, is tested beside `rankbook.predict.plan.pretended`.
 """
 
 from dataclasses import replace
 
 import pytest
 
-from rankbook.cost_model import Link
-from rankbook.memory import ModelShape, Setup
-from rankbook.parallel import PipelinePlan, simulate
-from rankbook.plan import (
+from rankbook.comm import Link
+from rankbook.parallel.pipeline import PipelinePlan, simulate
+from rankbook.predict.memory import ModelShape, Setup
+from rankbook.predict.plan import (
     Assumptions,
     Card,
     Machines,

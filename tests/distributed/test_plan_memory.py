@@ -2,10 +2,10 @@
 
 from dataclasses import asdict, replace
 
-from rankbook.memory import ModelShape, fullest
-from rankbook.memory.setup import Setup
-from rankbook.plan import Machines, Plan, best_plans, find_card
-from rankbook.plan.settings.said import schedule
+from rankbook.predict.memory import ModelShape, fullest
+from rankbook.predict.memory.setup import Setup
+from rankbook.predict.plan import Machines, Plan, best_plans, find_card
+from rankbook.predict.plan.settings.said import schedule
 from tests.distributed.launch import run_ranks
 from tests.distributed.plan_memory_ranks import CONFIG, peaks
 

@@ -9,7 +9,7 @@ import statistics
 import pytest
 
 from benchmarks.plans import CASES, live, machines_of, predicted
-from rankbook.plan.in_small import equal_links
+from rankbook.predict.plan.in_small import equal_links
 from rankbook.testbed.hosts import why_not_slow
 
 REASON = why_not_slow()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.checkpoint import Checkpoints, ShardedCheckpoints
 from rankbook.programs.retrofit import ddp_after
+from rankbook.training.checkpoint import Checkpoints, ShardedCheckpoints
 from tests.distributed import saving_ranks as ranks
 from tests.distributed.launch import run_ranks
 

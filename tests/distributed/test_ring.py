@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from rankbook.parallel.ring import ring_all_reduce, shift
+from rankbook.comm.all_reduce.ring import ring_all_reduce, shift
 
 SIZES = [(8,), (12, 5), (1000,), (10,), (3,), (1,), (0,)]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankbook.checkpoint import ShardedCheckpoints
+from rankbook.training.checkpoint import ShardedCheckpoints
 from tests.distributed import saving_ranks as ranks
 from tests.distributed.launch import run_ranks
 

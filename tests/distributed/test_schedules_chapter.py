@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import PipelineStage
 
-from rankbook.parallel import (
+from rankbook.parallel.pipeline import (
     Durations,
     PipelinePlan,
     SavedBytes,

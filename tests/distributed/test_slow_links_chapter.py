@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from rankbook.cost_model import Link, ring
+from rankbook.comm import Link, ring
 from rankbook.testbed import slow_step
 from rankbook.testbed.hosts import why_not_slow
 from tests.distributed.launch import run_ranks

@@ -5,8 +5,8 @@ Two ranks instead of four, and float64, so that what is off by more than 1e-12 i
 
 import pytest
 
-from rankbook.mesh import Layout
 from rankbook.models import TransformerConfig
+from rankbook.parallel.mesh import Layout
 from tests.distributed import tensor_parallel_ranks as work
 from tests.distributed.launch import run_ranks
 

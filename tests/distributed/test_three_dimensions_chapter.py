@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.layout_matrix import LAYOUTS, NAME
 from benchmarks.record import recorded
-from rankbook.mesh import LAYOUT_VARIANTS
+from rankbook.parallel.trials import LAYOUT_VARIANTS
 from tests.distributed.launch import run_ranks
 from tests.distributed.three_dimensions_ranks import (
     clip_by_torch,

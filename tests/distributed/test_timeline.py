@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from rankbook.parallel import (
+from rankbook.parallel.pipeline import (
     Action,
     Timeline,
     action_lists,

@@ -6,15 +6,15 @@ import torch
 
 pytest.importorskip("torchft", reason="torchft has wheels for Linux on x86-64 only")
 
-from rankbook.elastic.per_step import HERE, MOST_BYTES, StoreTransport, lighthouse
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
+from rankbook.training.elastic.per_step import HERE, MOST_BYTES, StoreTransport, lighthouse
 from tests.waiting import until
 
 # Each replica is a job of its own, under a torchrun of its own: only that one starts again.
 OPTIONS = ["--standalone", "--nproc-per-node", "1", "--max-restarts", "3"]
 PROGRAM = """import os, pathlib, sys, time, torch, rankbook
-from rankbook.elastic import per_step
+from rankbook.training.elastic import per_step
 
 name, address, end = sys.argv[1:]
 torch.manual_seed(0)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rankbook.data.embedded import prose
-from rankbook.elastic import audit, losses, read_events
 from rankbook.testbed.hosts import Host, three_hosts, two_hosts, why_not
+from rankbook.training.elastic import audit, losses, read_events
 from tests.waiting import SOON, until
 
 ROOT = Path(__file__).resolve().parents[2]

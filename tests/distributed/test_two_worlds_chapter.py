@@ -1,7 +1,7 @@
 """What chapter 45 says of torch's rendezvous, and of two worlds that share a folder.
 
 The join that hangs is in tests/live/test_torchrun_share_store.py, a store that outlives any agent
-in test_two_hosts.py, the fence by itself in tests/unit/checkpoint/test_fence.py.
+in test_two_hosts.py, the fence by itself in tests/unit/training/checkpoint/test_fence.py.
 """
 
 import subprocess
@@ -20,10 +20,10 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as rendezvous
 
-from rankbook.elastic import audit, losses, read_events
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.live.torchrun.spec import LaunchSpec
 from rankbook.programs.rendezvous_store import serve
+from rankbook.training.elastic import audit, losses, read_events
 from tests.waiting import until
 
 pytestmark = pytest.mark.long
@@ -124,7 +124,7 @@ def test_the_store_listens_where_it_was_asked_to_and_says_so():
 
 # The elastic program, with the fence and with a sabotaged one.
 FENCED = "from rankbook.programs import elastic\n{}elastic.main()\n"
-NO_FENCE = "from rankbook.checkpoint import Store\nStore.take_over = lambda self: None\n"
+NO_FENCE = "from rankbook.training.checkpoint import Store\nStore.take_over = lambda self: None\n"
 # An agent beats every second or two: only one that is stopped, not one on a busy machine, is so
 # late that it is struck off.
 CONF = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=15"

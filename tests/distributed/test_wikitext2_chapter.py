@@ -8,9 +8,9 @@ import torch
 
 from benchmarks.wikitext2_alone import RATES
 from plots import recorded
-from rankbook.checkpoint import PipelineCheckpoints
 from rankbook.models import TransformerLM, token_loss
 from rankbook.training import mean_loss
+from rankbook.training.checkpoint import PipelineCheckpoints
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, batches
 from tests.distributed.wikitext2_ranks import best_model

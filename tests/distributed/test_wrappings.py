@@ -8,8 +8,9 @@ import json
 import pytest
 
 from benchmarks.record import RESULTS
-from rankbook.parallel import WRAPPINGS, schedule_names
-from rankbook.parallel.trials import CANNOT, RAISES, RIGHT, TOLERANCE
+from rankbook.parallel.pipeline import schedule_names
+from rankbook.parallel.trials import WRAPPINGS
+from rankbook.parallel.trials.outcomes import CANNOT, RAISES, RIGHT, TOLERANCE
 from tests.distributed.launch import run_ranks
 from tests.distributed.wrapping_outcomes import COUNTS, expected, expected_of_2_11, first_words
 from tests.distributed.wrapping_ranks import open_files, raise_on_one, try_all, wrong_trials

@@ -13,7 +13,7 @@ from torch.distributed.pipelining.schedules import (
 )
 
 from benchmarks.record import RESULTS
-from rankbook.parallel.mechanisms import MECHANISMS, why_wrong
+from rankbook.parallel.trials.mechanisms import MECHANISMS, why_wrong
 from tests.distributed.launch import run_ranks
 from tests.distributed.wrapping_cures_ranks import kept_gathered, shapes_given
 

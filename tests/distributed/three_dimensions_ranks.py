@@ -9,10 +9,12 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.mesh import Layout, build, trials, try_layout
-from rankbook.mesh.stepping import accumulate
-from rankbook.mesh.variants import Variant
 from rankbook.models import TransformerConfig
+from rankbook.parallel.mesh import Layout, build
+from rankbook.parallel.mesh.stepping import accumulate
+from rankbook.parallel.trials import layout_trials as trials
+from rankbook.parallel.trials import try_layout
+from rankbook.parallel.trials.variants import Variant
 from tests.waiting import SOON
 
 CONFIG = TransformerConfig(50, d_model=32, d_hidden=64, heads=4, layers=4, max_length=8)

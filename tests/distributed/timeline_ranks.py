@@ -5,13 +5,13 @@ import time
 import torch
 import torch.distributed as dist
 
+from rankbook.core import clocks
 from rankbook.models import TransformerConfig
-from rankbook.parallel import (
+from rankbook.parallel.pipeline import (
     Action,
     Durations,
     Pipeline,
     PipelinePlan,
-    clocks,
     record,
     simulate,
     sleeping_loss,

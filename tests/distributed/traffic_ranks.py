@@ -10,8 +10,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from rankbook.mesh.counts import Sent
-from rankbook.mesh.traffic import traffic
+from rankbook.comm.counts import Sent
+from rankbook.comm.traffic import traffic
 
 WIDTH, HIDDEN, ROWS = 8, 16, 6
 
@@ -79,7 +79,7 @@ def _a_thread() -> Sent:
 
 def _by_hand() -> Sent:
     """The book's own all_reduce round a ring, whose messages are counted one by one."""
-    from rankbook.parallel.ring import ring_all_reduce
+    from rankbook.comm.all_reduce.ring import ring_all_reduce
 
     with traffic(_mesh("dp")) as sent:
         ring_all_reduce(torch.ones(48))

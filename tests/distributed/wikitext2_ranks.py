@@ -2,10 +2,10 @@
 
 import torch
 
-from rankbook.checkpoint import PipelineCheckpoints, capture_stages
 from rankbook.models import token_loss
-from rankbook.parallel import Pipeline, PipelinePlan, stage_module
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan, stage_module
 from rankbook.training import evaluate, train_step
+from rankbook.training.checkpoint import PipelineCheckpoints, capture_stages
 from tests.distributed.pipeline_ranks import CONFIG, CPU, MAX_NORM, SEED, batches
 
 

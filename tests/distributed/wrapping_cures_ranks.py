@@ -12,8 +12,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from rankbook.models.transformer import TransformerLM
-from rankbook.parallel import schedule_names, try_wrapping, wrapping_trials
-from rankbook.parallel.wrappings import Wrapping
+from rankbook.parallel.pipeline import schedule_names
+from rankbook.parallel.trials import try_wrapping, wrapping_trials
+from rankbook.parallel.trials.wrappings import Wrapping
 
 ROW, HIDDEN = torch.ones(1, 4), torch.ones(1, 4, requires_grad=True)
 

@@ -4,8 +4,8 @@ Measured with torch 2.12 and 2.13, which agree, and with 2.11, which does not. W
 not come out so after an update of torch, chapter 25 changes.
 """
 
-from rankbook.parallel import schedule_names
-from rankbook.parallel.trials import CANNOT, RAISES, RIGHT, WRONG
+from rankbook.parallel.pipeline import schedule_names
+from rankbook.parallel.trials.outcomes import CANNOT, RAISES, RIGHT, WRONG
 
 COUNTS = 2, 4, 8  # microbatches of each pipeline
 # by their number: what two replicas are off, in each step, if nobody averages their gradients

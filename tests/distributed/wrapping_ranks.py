@@ -7,8 +7,8 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch import nn
 
-from rankbook.parallel import try_wrapping, wrapping_trials
-from rankbook.parallel.wrappings import Wrapping
+from rankbook.parallel.trials import try_wrapping, wrapping_trials
+from rankbook.parallel.trials.wrappings import Wrapping
 from tests.waiting import SOON
 
 

@@ -27,8 +27,8 @@ from rankbook.testbed.faults import (
 
 SEEDS = (39, 61, 74, 210, 213, 217, 302, 305, 421, 454)  # few that have every kind
 FORGETFUL = """
-from rankbook.checkpoint import Saved
 from rankbook.programs import elastic
+from rankbook.training.checkpoint import Saved
 
 load_into = Saved.load_into
 def and_begin_the_data_anew(*what):

@@ -1,7 +1,7 @@
 """The book's own Sphinx extension, piece by piece."""
 
 import json
-from importlib.util import find_spec
+import pkgutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +10,9 @@ import record_gpu
 from bookext import cards, contents, excerpts, generated, lexers, search, verified
 from nbformat.v4 import new_code_cell, new_output
 from pygments.token import Generic, Keyword, Name
+
+import rankbook
+from tests.unit.test_house import FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -116,19 +119,27 @@ def test_a_package_that_runs_when_imported_is_left_out():
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_package_has_a_page_of_its_own(language):
+def test_every_room_has_a_page_of_its_own(language):
     folder = ROOT / "book" / language
-    packages = {path.parent.name for path in (ROOT / "src/rankbook").glob("*/__init__.py")}
-    names = {package: f"rankbook.{package}" for package in packages} | {"plots": "plots"}
-    assert {page.stem for page in (folder / "api").glob("*.md")} == set(names)
     index = (folder / "api.md").read_text("utf-8")
-    for package, name in names.items():
-        page = (folder / "api" / f"{package}.md").read_text("utf-8")
-        marks = [match[2] for match in generated.MARK.finditer(page)]
-        assert marks, f"api/{package}.md names no module"
-        for mark in marks:
-            assert f"{mark}.".startswith(f"{name}.") and find_spec(mark)
-        assert f"[`{name}`](api/{package}.md)" in index
+    named = []
+    for page in sorted((folder / "api").glob("*.md")):
+        marks = [match[2] for match in generated.MARK.finditer(page.read_text("utf-8"))]
+        assert marks, f"{page.name} names no module"
+        assert f"[`{marks[0]}`](api/{page.stem}.md)" in index
+        assert marks[0].split(".")[-1] == page.stem
+        named += marks
+    assert named == generated.documented()
+    apart = {"parallel", "predict"}  # they hold rooms, and nothing besides
+    assert set(named) == {f"rankbook.{room}" for room in FLOORS.keys() - apart} | {"plots"}
+
+
+def test_a_module_stands_on_one_page_of_the_reference():
+    shown = [name for mark in generated.documented() for name in generated.module_names(mark)]
+    assert len(set(shown)) == len(shown)
+    every = {info.name for info in pkgutil.walk_packages(rankbook.__path__, "rankbook.")}
+    left = every - set(shown) - {"rankbook.parallel", "rankbook.predict"}
+    assert not {name for name in left if not name.endswith(".__main__")}
 
 
 def test_glossary_has_the_same_anchors_in_both_languages():

@@ -20,15 +20,15 @@ def test_a_chapter_reaches_itself_and_the_tests_that_name_it():
 
 
 def test_a_module_reaches_what_imports_it_through_others():
-    found = reach({ROOT / "src/rankbook/parallel/schedules.py"})
+    found = reach({ROOT / "src/rankbook/parallel/pipeline/schedules.py"})
     assert "tests/unit/parallel/test_schedules.py" in found.tests
-    assert "tests/unit/mesh/test_variants.py" in found.tests
+    assert "tests/unit/parallel/trials/test_variants.py" in found.tests
     assert "tests/distributed/test_mesh.py" in found.left
     assert "chapters/en/11_ranks_live.ipynb" not in {*found.chapters, *found.left}
 
 
 def test_the_chapters_that_name_it_come_first_and_no_more_than_fit():
-    found = reach({*(ROOT / "src/rankbook/mesh").rglob("*.py")})
+    found = reach({*(ROOT / "src/rankbook/parallel/mesh").rglob("*.py")})
     assert "chapters/en/62_three_dimensions.ipynb" in {*found.chapters, *found.left}
     costs = [changed.cost(name.split("/")[-1].removesuffix(".ipynb")) for name in found.chapters]
     assert len(costs) == 1 or sum(costs) <= changed.SECONDS

@@ -7,8 +7,8 @@ import torch
 
 from benchmarks import layouts
 from benchmarks.record import RESULTS
-from rankbook.cost_model.layouts import StepCosts
-from rankbook.mesh import Layout
+from rankbook.parallel.mesh import Layout
+from rankbook.predict.cost_model.layouts import StepCosts
 
 
 def test_layouts_have_as_many_ranks_as_they_say():

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import plans
 from benchmarks.plans import CASES, FILE, RULES, machines_of, predicted, simulated
-from rankbook.plan.in_small import equal_links
+from rankbook.predict.plan.in_small import equal_links
 
 LOSE, WIN = "all tensor parallel", "tensor inside, stages across"
 APART = 1.5  # predictions that differ by this factor are told apart

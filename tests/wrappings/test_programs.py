@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.parallel.mechanisms import MECHANISMS
+from rankbook.parallel.trials.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.long
 

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -56,11 +57,25 @@ def modules(_language: str, package: str) -> str:
 
 
 def module_names(package: str) -> list[str]:
-    """`package` and every module below it, sorted; without those that run when imported."""
+    """`package` and every module below it, sorted.
+
+    Without those that run when imported, and without the packages that have a page of their own.
+    """
     top = importlib.import_module(package)
     inside = pkgutil.walk_packages(getattr(top, "__path__", []), package + ".")
-    names = [module.name for module in inside]
-    return [package, *sorted(name for name in names if not name.endswith(".__main__"))]
+    apart = tuple(f"{other}." for other in documented() if other.startswith(f"{package}."))
+    names = (module.name for module in inside)
+    return [
+        package,
+        *sorted(n for n in names if not n.endswith(".__main__") and not f"{n}.".startswith(apart)),
+    ]
+
+
+@cache
+def documented() -> list[str]:
+    """The packages that the pages of the reference name, which both languages do alike."""
+    pages = sorted((GLOSSARY.parent / "en" / "api").glob("*.md"))
+    return [match[2] for page in pages for match in MARK.finditer(page.read_text("utf-8"))]
 
 
 def public_names(module: str) -> list[str]:

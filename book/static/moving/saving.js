@@ -1,6 +1,6 @@
 /* How often to save: the share of the time that saves and failures cost, against the interval.
 
-   Computes what lost_parts, lost_share, best_period and exact_best_period of rankbook.cost_model compute. */
+   Computes what lost_parts, lost_share, best_period and exact_best_period of rankbook.predict.cost_model compute. */
 "use strict";
 
 (() => {

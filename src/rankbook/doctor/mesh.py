@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rankbook.doctor.finding import Finding, Options, number, ok, problem, warning
 
 if TYPE_CHECKING:
-    from rankbook.mesh.layout import Layout
+    from rankbook.parallel.mesh.layout import Layout
 
 
 def findings(options: Options) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def findings(options: Options) -> Iterator[Finding]:
         return
     import torch
 
-    from rankbook.mesh.layout import Layout
+    from rankbook.parallel.mesh.layout import Layout
 
     try:
         layout = Layout.parse(options.mesh)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rankbook.core.lazy import attach
 from rankbook.models.transformer import TransformerConfig, TransformerLM, initialise, preset
 
-# imported when asked for, as in rankbook.parallel: live ranks import this package early
+# imported when asked for: live ranks import this package early
 if TYPE_CHECKING:
     from rankbook.models.classifier import Classifier, ClassifierConfig
     from rankbook.models.loss import token_loss

@@ -28,7 +28,7 @@ class TransformerConfig:
 
     experts: of each layer, in place of its perceptron, as large as that is; 0: none. Each token
     goes through `top_k` of them. capacity, balance_weight: `capacity_factor` and `balance_weight`
-    of `rankbook.experts.Experts`. bias_rate: of its `BiasBalance`, which is the training's to do.
+    of `rankbook.models.experts.Experts`. bias_rate: of `BiasBalance`, which the training does.
     """
 
     vocab_size: int
@@ -193,7 +193,7 @@ class TransformerLayer(nn.Module):
 
 
 def _experts(config: TransformerConfig) -> nn.Module:
-    from rankbook.experts import Experts  # it takes time to load, and few models need it
+    from rankbook.models.experts import Experts  # it takes time to load, and few models need it
 
     return Experts(
         config.d_model,

@@ -8,8 +8,8 @@ import os
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel import init
-from rankbook.parallel.ring import ring_all_reduce
+from rankbook.comm.all_reduce.ring import ring_all_reduce
+from rankbook.core.placement import init
 from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.options import world_size_from_env
 

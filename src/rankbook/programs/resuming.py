@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rankbook.checkpoint.errors import explain_oserror
 from rankbook.core.agreement import broadcast_from_rank0
 from rankbook.core.atomic import write_text_atomic
+from rankbook.training.checkpoint.errors import explain_oserror
 
 # what a run.json does not name that was written before there was the option
 BEFORE = {"sync": "every"}

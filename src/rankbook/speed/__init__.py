@@ -8,7 +8,7 @@ from rankbook.core.lazy import attach
 # importing the file would put in its place
 if TYPE_CHECKING:
     from rankbook.core.timing import gain, spread, time_interleaved
-    from rankbook.memory.resident import PeakMemory
+    from rankbook.predict.memory.resident import PeakMemory
     from rankbook.speed.accounts import Account, Op, account, predicted_gain
     from rankbook.speed.batches import WAYS, Batch, Order, Padding, loader, make_batch, padding
     from rankbook.speed.epochs import Trained, accuracy, train

@@ -8,7 +8,7 @@ from torch._inductor.utils import fresh_cache
 from torch.utils.data import DataLoader
 
 from rankbook.core.timing import spread
-from rankbook.memory.resident import PeakMemory
+from rankbook.predict.memory.resident import PeakMemory
 from rankbook.speed.compiling import graphs
 from rankbook.speed.loop import Pass, Training, loader_of
 from rankbook.speed.machine import measure_machine

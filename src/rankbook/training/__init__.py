@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rankbook.core.lazy import attach
 
-# imported when asked for, as in rankbook.parallel: some need torch's pipelining, which is slow
+# imported when asked for: some need torch's pipelining, which is slow
 if TYPE_CHECKING:
     from rankbook.training.batches import (
         batchify,

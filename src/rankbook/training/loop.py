@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from rankbook.parallel.clipping import clip_grad_norm
-from rankbook.parallel.pipeline import Pipeline
-from rankbook.parallel.plan import PipelinePlan
-from rankbook.parallel.replicas import average_gradients
+from rankbook.parallel.mesh.clipping import clip_grad_norm
+from rankbook.parallel.pipeline.pipeline import Pipeline
+from rankbook.parallel.pipeline.plan import PipelinePlan
+from rankbook.parallel.replicas.averaging import average_gradients
 from rankbook.training.metrics import mean_loss
 
 

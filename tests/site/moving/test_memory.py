@@ -7,7 +7,7 @@ from bookext.moving_data import memory as told
 from bookext.moving_data.memory import CHECKPOINTING, MODELS, PRECISIONS, rank_memory
 from rounding import fixed
 
-from rankbook.memory import Setup
+from rankbook.predict.memory import Setup
 
 GIB = 2**30
 PARTS = ("parameters", "gradients", "optimizer", "activations")

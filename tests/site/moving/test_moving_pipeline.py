@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rankbook.parallel import Durations, PipelinePlan, bubble, schedule_names, simulate
+from rankbook.parallel.pipeline import Durations, PipelinePlan, bubble, schedule_names, simulate
 from tests.site.moving.rounding import fixed
 
 CALM = "() => document.querySelector('.moving-settings [name=microbatches]').value"

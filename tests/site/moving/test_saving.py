@@ -1,10 +1,10 @@
-"""The figure on saving says what `rankbook.cost_model` says of the time that is lost."""
+"""The figure on saving says what `rankbook.predict.cost_model` says of the time that is lost."""
 
 from itertools import product
 
 from rounding import fixed
 
-from rankbook.cost_model import best_period, exact_best_period, lost_parts, lost_share
+from rankbook.predict.cost_model import best_period, exact_best_period, lost_parts, lost_share
 
 PERIODS, MTBFS = (10, 60, 300, 1800, 3600, 21600, 86400), (600, 3600, 10800, 86400, 2592000)
 SAVES, RESTARTS = (0.05, 1, 30, 600), (5, 300, 3600)

@@ -10,11 +10,11 @@ import torch
 
 from benchmarks.ladder import run as ladder
 from rankbook.data.embedded import prose
-from rankbook.elastic import losses, read_events
 from rankbook.programs import elastic, pipe_ddp, train_lm, train_lm_trainer
 from rankbook.speed.reviews import synthetic
 from rankbook.speed.sizes import size
 from rankbook.speed.token_file import save_tokens
+from rankbook.training.elastic import losses, read_events
 from tests.waiting import SOON
 
 pytestmark = pytest.mark.long

@@ -1,6 +1,5 @@
 """The elastic program as a job, and what it has to have done in the end."""
 
-from rankbook.elastic import losses, read_events
 from rankbook.testbed.faults.audit import (
     Reference,
     left_files,
@@ -10,6 +9,7 @@ from rankbook.testbed.faults.audit import (
     wrong_samples,
 )
 from rankbook.testbed.faults.reference import read_parameters
+from rankbook.training.elastic import losses, read_events
 from tests.waiting import SOON, until
 
 SAMPLES, STEPS = 18, 60  # 3 steps an epoch; enough to act on a job before it has done them

@@ -140,9 +140,14 @@ def test_what_is_shown(library):
 
 def test_names_of_the_books_own_packages_lead_to_modules():
     library = Library(ROOT / "src")
-    assert library.way("rankbook.parallel.Pipeline")[0][-1] == "rankbook.parallel.pipeline"
-    found = closure(library, ["rankbook.parallel.Pipeline"])
-    assert "rankbook.parallel.ring" not in found and "rankbook.parallel.plan" in found
+    assert (
+        library.way("rankbook.parallel.pipeline.Pipeline")[0][-1]
+        == "rankbook.parallel.pipeline.pipeline"
+    )
+    found = closure(library, ["rankbook.parallel.pipeline.Pipeline"])
+    assert (
+        "rankbook.comm.all_reduce.ring" not in found and "rankbook.parallel.pipeline.plan" in found
+    )
 
 
 def test_functions_that_show_source_are_known():

@@ -10,7 +10,7 @@ from matplotlib.textpath import text_to_path
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = (
     "src/**/*.py",
-    "src/rankbook/plan/published.toml",  # names of sources
+    "src/rankbook/predict/plan/published.toml",  # names of sources
     "chapters/en/*.ipynb",
     "book/results/*.json",
     "benchmarks/**/*.py",

@@ -7,7 +7,7 @@ import torch
 from bookext.moving_data.memory import CHECKPOINTING, MODELS, activations, rank_memory
 from torch.nn import functional as F
 
-from rankbook.memory import ModelShape, Setup
+from rankbook.predict.memory import ModelShape, Setup
 from rankbook.speed.strategies import memory
 
 SMALL = ModelShape(2, 32, 4, 128, vocabulary=100, sequence=16, dropout=True)

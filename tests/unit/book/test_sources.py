@@ -16,8 +16,8 @@ def test_every_module_of_the_library_has_its_file():
 
 
 def test_it_is_the_file_that_python_loads():
-    import rankbook.checkpoint.reading as module
     import rankbook.live as package
+    import rankbook.training.checkpoint.reading as module
 
     for loaded in (module, package):
         assert file_of(None, loaded.__name__) == loaded.__file__

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from rankbook.core.atomic import hand_over, write_atomic, write_text_atomic
-from tests.unit.checkpoint.saving_faults import names
+from tests.unit.training.checkpoint.saving_faults import names
 
 
 def test_the_contents_are_on_the_disk_before_the_name(tmp_path, monkeypatch):

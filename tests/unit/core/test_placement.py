@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rankbook.parallel import place
+from rankbook.core.placement import place
 
 
 @pytest.fixture

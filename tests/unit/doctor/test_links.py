@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
+from rankbook.comm import Link, ring
 from rankbook.core.ports import ReservedPort
-from rankbook.cost_model import Link, ring, steps_between
 from rankbook.doctor import links
 from rankbook.doctor import way as ways
 from rankbook.doctor.finding import Options
 from rankbook.doctor.links import Asked, bits, slowest
 from rankbook.doctor.meeting import Board
 from rankbook.doctor.way import LinkSpeed, Listening, measure, rate
+from rankbook.predict.cost_model import steps_between
 from tests.waiting import SOON
 
 FAST, SLOW, FAR = LinkSpeed(1e-4, 1.25e9), LinkSpeed(0.02, 6.25e6), LinkSpeed(0.1, 1.25e9)

@@ -4,7 +4,7 @@ import pytest
 
 from rankbook.doctor import Options, mesh
 from rankbook.doctor.mesh import crossing, fits
-from rankbook.mesh import Layout
+from rankbook.parallel.mesh import Layout
 
 
 def groups(layout: Layout, dimension: str) -> set[tuple[int, ...]]:

@@ -5,7 +5,7 @@ import torch
 
 from rankbook.models import TransformerConfig, TransformerLM, initialise, preset
 from rankbook.models.loss import token_loss
-from rankbook.parallel import keep_stage, stage_module
+from rankbook.parallel.pipeline import keep_stage, stage_module
 
 WIKITEXT2 = 28_782  # entries of the vocabulary of its training text
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 import plots
 from plots.join import COLLECTIVE, KINDS
 from plots.theme import COLORS
-from rankbook.parallel import JoinEvent, JoinTimeline
+from rankbook.parallel.joining import JoinEvent, JoinTimeline
 
 
 def event(rank: int, kind: str, start: float, end: float, name: str = "") -> JoinEvent:

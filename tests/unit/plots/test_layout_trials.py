@@ -2,7 +2,7 @@
 
 import plots
 from plots.pipelines import GROUND
-from rankbook.mesh import LAYOUT_VARIANTS
+from rankbook.parallel.trials import LAYOUT_VARIANTS
 
 
 def outcome(layout, way, verdict, errors=(), norms=(), step=0):

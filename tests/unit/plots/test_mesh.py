@@ -6,7 +6,7 @@ from matplotlib.text import Text
 
 import plots
 from plots.mesh import DIMENSIONS
-from rankbook.mesh.counts import Count
+from rankbook.comm.counts import Count
 
 ROWS = [
     {"layout": "dp=1", "shard": "none", "median": 4000, "p10": 3900, "p90": 4100},

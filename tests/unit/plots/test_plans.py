@@ -5,7 +5,7 @@ from matplotlib.colors import to_hex
 
 import plots
 from plots.plans import HELD, SPENT
-from rankbook.memory.terms import Term, Terms
+from rankbook.predict.memory.terms import Term, Terms
 
 CARD = 80e9
 

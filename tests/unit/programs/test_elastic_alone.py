@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rankbook.checkpoint import Checkpoints
 from rankbook.programs.elastic import run as elastic
+from rankbook.training.checkpoint import Checkpoints
 
 
 @pytest.fixture(autouse=True)

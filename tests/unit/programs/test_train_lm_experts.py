@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.mesh import Layout
+from rankbook.parallel.mesh import Layout
 from rankbook.programs.resuming import check_same
 from rankbook.programs.train_lm.mixture import RATE, WEIGHT, in_config, mixture_invariants
 from rankbook.programs.train_lm.options import parser, read

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbook.mesh import Layout
+from rankbook.parallel.mesh import Layout
 from rankbook.programs.pipe_ddp import options as pipe_ddp
 from rankbook.programs.resuming import check_same
 from rankbook.programs.train_lm.options import parser, read

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rankbook.parallel import WRAPPINGS, schedule_names
+from rankbook.parallel.pipeline import schedule_names
+from rankbook.parallel.trials import WRAPPINGS
 from rankbook.programs.wrappings.options import read
 
 

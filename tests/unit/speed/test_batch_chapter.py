@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from rankbook.models import Classifier, classifier
-from rankbook.parallel import SavedBytes
+from rankbook.parallel.pipeline import SavedBytes
 from rankbook.speed import make_batch, size, synthetic
 from rankbook.speed.epochs import train
 from rankbook.speed.proof import Outcome, caught, check, control, gradients_of, trained

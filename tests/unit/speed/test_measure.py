@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from rankbook.memory.resident import PeakMemory
+from rankbook.predict.memory.resident import PeakMemory
 from rankbook.speed import measure
 from rankbook.speed.batches import make_batch
 from rankbook.speed.loop import Training

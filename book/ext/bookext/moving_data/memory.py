@@ -1,18 +1,19 @@
 """What one rank of a large job keeps on its card: the figure's formula, and what it is told.
 
-`rankbook.memory` counts more, and as torch does it. The figure has what fits in one picture: for an
-OPT trained with Adam, everything is cut evenly (with tensor parallelism sequences are, too), and
-these are left out: the driver's and NCCL's own memory (about a GiB), fragmentation, what operations
-need for a moment (gradients of activations, DDP's and ZeRO's buckets), the logits' gradient, and
-the numbers that norms and a fused attention keep in 32 bits. A real rank has more: leave a tenth.
+`rankbook.predict.memory` counts more, and as torch does it. The figure has what fits in one
+picture: for an OPT trained with Adam, everything is cut evenly (with tensor parallelism sequences
+are, too), and these are left out: the driver's and NCCL's own memory (about a GiB), fragmentation,
+what operations need for a moment (gradients of activations, DDP's and ZeRO's buckets), the logits'
+gradient, and the numbers that norms and a fused attention keep in 32 bits. A real rank has more:
+leave a tenth.
 """
 
 from dataclasses import replace
 
-from rankbook.memory.activations import layer_of
-from rankbook.memory.model_shape import ModelShape
-from rankbook.memory.setup import Setup
-from rankbook.memory.states import cuts, widths
+from rankbook.predict.memory.activations import layer_of
+from rankbook.predict.memory.model_shape import ModelShape
+from rankbook.predict.memory.setup import Setup
+from rankbook.predict.memory.states import cuts, widths
 
 PRECISIONS = ("bf16", "float32")
 CHECKPOINTING = ("none", "attention", "layers")  # "none": attention's weights are kept as well

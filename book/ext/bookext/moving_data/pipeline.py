@@ -1,6 +1,6 @@
 """What each schedule asks of stages and microbatches, as `rankbook.parallel` has it."""
 
-from rankbook.parallel import find_schedule, schedule_names
+from rankbook.parallel.pipeline import find_schedule, schedule_names
 
 
 def data() -> dict:

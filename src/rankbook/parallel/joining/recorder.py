@@ -18,8 +18,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from rankbook.core import clocks
 from rankbook.core.agreement import gather
-from rankbook.parallel import clocks
 from rankbook.parallel.joining.timeline import JoinEvent, JoinTimeline
 
 

@@ -16,12 +16,12 @@ from typing import NoReturn
 
 import torch.distributed as dist
 
-from rankbook.checkpoint import CheckpointError, Superseded, capture
 from rankbook.data.global_batches import position
-from rankbook.elastic import PreemptionHandler, elastic_step
 from rankbook.programs import ending
 from rankbook.programs.elastic.options import Options, read
 from rankbook.programs.elastic.training import ElasticRun, prepare
+from rankbook.training.checkpoint import CheckpointError, Superseded, capture
+from rankbook.training.elastic import PreemptionHandler, elastic_step
 
 
 def main(arguments: list[str] | None = None) -> dict:

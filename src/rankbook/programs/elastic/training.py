@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rankbook.checkpoint import Checkpoints, Store
-from rankbook.checkpoint.random_state import seed_from
 from rankbook.core.agreement import broadcast_from_rank0, rank_and_world
 from rankbook.core.parent_death import die_with_parent
 from rankbook.core.placement import init, place
 from rankbook.data.global_batches import GlobalBatches, begin_worker, load_shares
-from rankbook.elastic import Events
 from rankbook.programs.elastic.options import Options
 from rankbook.programs.elastic.tasks import TrainingTask, make_task
+from rankbook.training.checkpoint import Checkpoints, Store
+from rankbook.training.checkpoint.random_state import seed_from
+from rankbook.training.elastic import Events
 
 if TYPE_CHECKING:
     from torchdata.stateful_dataloader import StatefulDataLoader
@@ -101,7 +101,7 @@ def open_checkpoints(options: Options) -> Store:
     """The folder of checkpoints; CheckpointError now if nothing can be written there."""
     kind: type[Store] = Checkpoints
     if options.sharded:
-        from rankbook.checkpoint import ShardedCheckpoints  # slow to import
+        from rankbook.training.checkpoint import ShardedCheckpoints  # slow to import
 
         kind = ShardedCheckpoints
     checkpoints = kind(options.checkpoint, options.keep)

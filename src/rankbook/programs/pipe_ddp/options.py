@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, fields
 
-from rankbook.mesh import Layout
 from rankbook.models import preset
-from rankbook.parallel import PipelinePlan, find_schedule
+from rankbook.parallel.mesh import Layout
+from rankbook.parallel.pipeline import PipelinePlan, find_schedule
 from rankbook.programs.number_types import positive_float, positive_int
 from rankbook.programs.options import Parser, from_namespace, option
 from rankbook.programs.train_lm.options import Options as MeshOptions

@@ -7,7 +7,7 @@ It is `rankbook.programs.train_lm` with ``--mesh pp=2,dp=2``, under the options 
 
 import sys
 
-from rankbook.parallel import init
+from rankbook.core.placement import init
 from rankbook.programs.options import world_size_from_env
 from rankbook.programs.pipe_ddp.options import as_mesh, make_plan, read
 from rankbook.programs.train_lm.options import Options

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rankbook.parallel import schedule_names
+from rankbook.parallel.pipeline import schedule_names
 from rankbook.programs.number_types import positive_int
 from rankbook.programs.options import Parser, from_namespace, option, world_size_from_env
 

@@ -9,10 +9,12 @@ import torch
 import torch.distributed as dist
 
 from rankbook.core.agreement import agree
+from rankbook.core.placement import init
 from rankbook.data.embedded import prose
 from rankbook.models import TransformerLM, initialise, preset
 from rankbook.models.loss import token_loss
-from rankbook.parallel import Pipeline, PipelinePlan, clip_grad_norm, init, stage_module
+from rankbook.parallel.mesh import clip_grad_norm
+from rankbook.parallel.pipeline import Pipeline, PipelinePlan, stage_module
 from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.pipelines.options import read
 

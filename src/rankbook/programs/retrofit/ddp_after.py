@@ -11,10 +11,10 @@ import torch.distributed as dist
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
-from rankbook.checkpoint import Checkpoints, capture
 from rankbook.data.global_batches import GlobalBatches, load_shares, position
-from rankbook.elastic import PreemptionHandler
 from rankbook.programs.retrofit.parts import BATCH, STEPS, begin, net, samples, tell
+from rankbook.training.checkpoint import Checkpoints, capture
+from rankbook.training.elastic import PreemptionHandler
 
 
 def main(folder: str) -> None:

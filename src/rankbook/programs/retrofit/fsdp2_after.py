@@ -12,10 +12,10 @@ from torch.distributed import checkpoint as dcp
 from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import mse_loss
 
-from rankbook.checkpoint import ShardedCheckpoints, capture
 from rankbook.data.global_batches import GlobalBatches, load_shares, position
-from rankbook.elastic import PreemptionHandler
 from rankbook.programs.retrofit.parts import BATCH, STEPS, begin, net, samples, tell
+from rankbook.training.checkpoint import ShardedCheckpoints, capture
+from rankbook.training.elastic import PreemptionHandler
 
 
 def main(folder: str) -> None:

@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
-from rankbook.elastic import PreemptionHandler
 from rankbook.programs.retrofit.parts import BATCH, STEPS, begin
 from rankbook.programs.retrofit.trainer_parts import Rows, Survives, Tells, WithLoss, newest
+from rankbook.training.elastic import PreemptionHandler
 
 
 def main(folder: str) -> None:

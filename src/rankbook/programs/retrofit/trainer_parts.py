@@ -11,8 +11,8 @@ from transformers import TrainerCallback
 
 from rankbook.core.agreement import broadcast_from_rank0
 from rankbook.core.atomic import write_text_atomic
-from rankbook.elastic import PreemptionHandler
 from rankbook.programs.retrofit.parts import net, samples, tell
+from rankbook.training.elastic import PreemptionHandler
 
 WHOLE = "whole"  # the file that a checkpoint of Trainer gets last
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankbook.mesh import Layout
 from rankbook.models import preset
-from rankbook.parallel import PipelinePlan, find_schedule
+from rankbook.parallel.mesh import Layout
+from rankbook.parallel.pipeline import PipelinePlan, find_schedule
 from rankbook.programs.number_types import positive_int
 from rankbook.programs.options import Parser, from_namespace
 from rankbook.programs.train_lm import syncing

@@ -18,13 +18,12 @@ from typing import cast
 import torch
 import torch.distributed as dist
 
-from rankbook.checkpoint import PipelineCheckpoints
 from rankbook.core.agreement import broadcast_from_rank0, rank0_first
+from rankbook.core.placement import init
 from rankbook.data import Corpus, wikitext2
-from rankbook.mesh import build
-from rankbook.mesh.sharded_model import ShardedModel
 from rankbook.models import TransformerLM, preset
-from rankbook.parallel import init
+from rankbook.parallel.mesh import build
+from rankbook.parallel.mesh.sharded_model import ShardedModel
 from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.options import world_size_from_env
 from rankbook.programs.report import Log
@@ -35,6 +34,7 @@ from rankbook.programs.train_lm.options import Options, parser, read
 from rankbook.programs.train_lm.steps import MeshRun, finish, train
 from rankbook.programs.train_lm.training import resume_invariants
 from rankbook.training import batchify, steps_of_epoch
+from rankbook.training.checkpoint import PipelineCheckpoints
 
 START = "torchrun --standalone --nproc-per-node 8 -m rankbook.programs.train_lm"
 SPLITS = ("train", "valid", "test")

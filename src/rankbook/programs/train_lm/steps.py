@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
-from rankbook.checkpoint import PipelineCheckpoints, capture_stages
-from rankbook.checkpoint.pipeline import PipelineSaved
-from rankbook.mesh import train_step
-from rankbook.mesh.sharded_model import ShardedModel
+from rankbook.parallel.mesh import train_step
+from rankbook.parallel.mesh.sharded_model import ShardedModel
+from rankbook.parallel.sync import DiLoCo
 from rankbook.programs.report import Log, Progress
 from rankbook.programs.train_lm import syncing
 from rankbook.programs.train_lm.options import Options
-from rankbook.sync import DiLoCo
 from rankbook.training import (
     evaluate,
     learning_rate,
@@ -24,6 +22,8 @@ from rankbook.training import (
     training_batch,
     windows,
 )
+from rankbook.training.checkpoint import PipelineCheckpoints, capture_stages
+from rankbook.training.checkpoint.pipeline import PipelineSaved
 
 
 @dataclass

@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 from torch.optim import SGD, Optimizer
 
-from rankbook.checkpoint import Agreed, capture_replicas, load_replicas
-from rankbook.checkpoint.pipeline import PipelineSaved
-from rankbook.mesh import Layout
-from rankbook.mesh.sharded_model import ShardedModel
+from rankbook.parallel.mesh import Layout
+from rankbook.parallel.mesh.sharded_model import ShardedModel
+from rankbook.parallel.sync import DiLoCo, LocalSGD
 from rankbook.programs.number_types import fraction, positive_float
 from rankbook.programs.options import option
-from rankbook.sync import DiLoCo, LocalSGD
+from rankbook.training.checkpoint import Agreed, capture_replicas, load_replicas
+from rankbook.training.checkpoint.pipeline import PipelineSaved
 
 EVERY = "every"  # step: data parallelism
 OUTER = {"outer_lr": 0.7, "outer_momentum": 0.9}  # https://arxiv.org/abs/2311.08105

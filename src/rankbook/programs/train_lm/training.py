@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankbook.parallel import find_schedule, schedule_names
+from rankbook.parallel.pipeline import find_schedule, schedule_names
 from rankbook.programs.number_types import positive_float, positive_int
 from rankbook.programs.options import backend_option, option, timeout_option
 

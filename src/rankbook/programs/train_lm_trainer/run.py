@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from rankbook.checkpoint import Checkpoints, Saved
 from rankbook.core.agreement import agree, broadcast_from_rank0, gather, rank_and_world
 from rankbook.core.placement import init
 from rankbook.data.lines import ShardedLines
@@ -23,6 +22,7 @@ from rankbook.programs.resuming import open_run
 from rankbook.programs.train_lm_trainer.model import load
 from rankbook.programs.train_lm_trainer.options import Options, read, resume_invariants
 from rankbook.programs.train_lm_trainer.training_log import TrainingLog
+from rankbook.training.checkpoint import Checkpoints, Saved
 
 if TYPE_CHECKING:
     from rankbook.programs.train_lm_trainer.trainer import CheckpointedTrainer

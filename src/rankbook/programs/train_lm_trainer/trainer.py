@@ -9,13 +9,13 @@ import torch
 from torch.optim import Optimizer
 from transformers import TrainerCallback, TrainingArguments
 
-from rankbook.checkpoint import Checkpoints, Saved, capture
 from rankbook.core.agreement import gather, rank_and_world
 from rankbook.data.equal_steps import EqualStepsLoader
 from rankbook.data.lines import ShardedLines
 from rankbook.programs.train_lm_trainer.options import Options
 from rankbook.programs.train_lm_trainer.training_log import TrainingLog
 from rankbook.training import trainer
+from rankbook.training.checkpoint import Checkpoints, Saved, capture
 
 
 class CheckpointedTrainer(trainer.LinesTrainer):

@@ -12,9 +12,10 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 
 from rankbook.core.agreement import gather
+from rankbook.core.placement import init
 from rankbook.data.embedded import prose
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
-from rankbook.parallel import RunningMean, init
+from rankbook.parallel.joining import RunningMean
 from rankbook.programs.ending import exit_on_user_error
 from rankbook.programs.uneven.options import Options, read
 from rankbook.training import train_uneven

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from rankbook.parallel import WRAPPINGS, schedule_names
+from rankbook.parallel.pipeline import schedule_names
+from rankbook.parallel.trials import WRAPPINGS
 from rankbook.programs.number_types import positive_int
 from rankbook.programs.options import Parser, from_namespace, option
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel import try_wrapping
+from rankbook.parallel.trials import try_wrapping
 from rankbook.programs.ending import end
 from rankbook.programs.report import Progress
 

@@ -9,7 +9,7 @@ Source: https://arxiv.org/abs/1910.02054, section 3.1 and figure 1.
 
 from dataclasses import dataclass
 
-from rankbook.memory.states import cuts, widths
+from rankbook.predict.memory.states import cuts, widths
 from rankbook.speed.strategies.registry import entry
 from rankbook.speed.strategies.strategy import Strategy
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from rankbook.comm.ring_model import ring_bytes
-from rankbook.memory.hiding import unseen
-from rankbook.memory.ledger import REST, Ledger
+from rankbook.predict.memory.hiding import unseen
+from rankbook.predict.memory.ledger import REST, Ledger
 from rankbook.speed.batches import Batch
 from rankbook.speed.strategies.memory import PARTS, Bytes
 from rankbook.speed.strategies.strategy import Strategy

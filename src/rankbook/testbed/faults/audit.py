@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from rankbook.elastic.events import audit, lineage, losses
+from rankbook.training.elastic.events import audit, lineage, losses
 
 LOSS_TOLERANCE = 1e-5
 # Other world sizes add the same gradients in another order: some units in the last place a step,

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import torch
 
-from rankbook.checkpoint import Checkpoints, ShardedCheckpoints, Store
-from rankbook.checkpoint.store import step_of
-from rankbook.elastic.events import losses
 from rankbook.live.torchrun.session import Torchrun
 from rankbook.programs.elastic.options import read
 from rankbook.programs.elastic.tasks import make_task
 from rankbook.testbed.faults.audit import Reference, bad_ends
 from rankbook.testbed.faults.elastic_job import ElasticJob
 from rankbook.testbed.faults.plan import EPOCH, MOST_STEPS
+from rankbook.training.checkpoint import Checkpoints, ShardedCheckpoints, Store
+from rankbook.training.checkpoint.store import step_of
+from rankbook.training.elastic.events import losses
 
 # the last batch of an epoch has 2 samples: less than some worlds have ranks
 SAMPLES, BATCH = 50, 12

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from rankbook.checkpoint import Store
 from rankbook.testbed.faults.clocks import Clocks
 from rankbook.testbed.faults.disk import SmallDisk
 from rankbook.testbed.faults.elastic_job import ElasticJob, Stuck
 from rankbook.testbed.faults.slow_disk import SlowDisk
 from rankbook.testbed.hosts import Host
+from rankbook.training.checkpoint import Store
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from rankbook.parallel import init
+from rankbook.core.placement import init
 
 
 def load(part):

@@ -1,0 +1,16 @@
+"""all_reduce by hand, in three ways, and how long it takes: alpha and beta of a machine."""
+
+from typing import TYPE_CHECKING
+
+from rankbook.core.lazy import attach
+
+if TYPE_CHECKING:
+    from rankbook.comm.all_reduce.cost import (
+        fit_alpha_beta,
+        predict,
+        time_all_reduce,
+        time_messages,
+        time_ping_pong,
+    )
+
+__getattr__, __dir__ = attach(__name__, __file__)
