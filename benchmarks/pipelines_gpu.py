@@ -1,14 +1,15 @@
 """The GPU part of benchmarks/pipelines.py: the original's model, all its stages on one card."""
 
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 import torch.distributed as dist
 
 from benchmarks.record import summary
+from rankbook.core.timing import time_interleaved
 from rankbook.models import TransformerConfig, preset, token_loss
 from rankbook.parallel.pipeline import Pipeline, PipelinePlan, stage_module
 from rankbook.speed.machine import measure_machine
@@ -106,19 +107,15 @@ def time_steps(
     device, vocabulary = pipeline.device, pipeline.config.vocab_size
     generator = torch.Generator().manual_seed(0)
     text = torch.randint(vocabulary, (size[0], size[1] + 1), generator=generator)
-    seconds = {variant: [] for variant in variants}
-    for repeat in range(-WARM_UP, repeats):
-        for numbers, compiled in variants:
-            stance = torch.compiler.set_stance("default" if compiled else "force_eager")
-            low = torch.autocast(device.type, torch.bfloat16, enabled=numbers == "bf16")
-            finish(device)
-            start = time.perf_counter()
-            with stance, low, matmuls(numbers):
-                train_step(pipeline, optimizer, text[:, :-1], text[:, 1:], 0.5)
-            finish(device)
-            if repeat >= 0:
-                seconds[numbers, compiled].append(time.perf_counter() - start)
-    return seconds
+
+    def step(numbers: str, compiled: bool) -> None:
+        stance = torch.compiler.set_stance("default" if compiled else "force_eager")
+        low = torch.autocast(device.type, torch.bfloat16, enabled=numbers == "bf16")
+        with stance, low, matmuls(numbers):
+            train_step(pipeline, optimizer, text[:, :-1], text[:, 1:], 0.5)
+
+    steps = {variant: partial(step, *variant) for variant in variants}
+    return time_interleaved(steps, repeats, device, warm_up=WARM_UP)
 
 
 def row(config: TransformerConfig, size: tuple[int, int], variant: Variant, times) -> dict:
@@ -145,12 +142,6 @@ def operations(config: TransformerConfig, window: int) -> float:
     weights = layers * (4 * d * d + 2 * d * config.d_hidden) + d * config.vocab_size
     attention = layers * 2 * d * window / 2
     return 6 * (weights + attention)
-
-
-def finish(device: torch.device) -> None:
-    """A GPU works on after the call has returned."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 @contextmanager

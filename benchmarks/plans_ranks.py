@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from rankbook.comm.all_reduce import fit_alpha_beta, time_messages
-from rankbook.core.timing import time_interleaved
+from rankbook.core.timing import one_process, time_interleaved
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.predict.memory.model_shape import ModelShape
 from rankbook.predict.memory.setup import Setup
@@ -64,16 +64,9 @@ def card(job: dict) -> float:
     initialise(model, 0)
     pretend_card(model, shape, job["flops"])
     tokens, targets = random_text(config, max(1, job["rows"] // dist.get_world_size()))
-    took = []
-    for turn in range(-1, 3):
-        dist.barrier()
-        if dist.get_rank() == 0:
-            start = time.perf_counter()
-            token_loss(model(tokens), targets).backward()
-            if turn >= 0:
-                took.append(time.perf_counter() - start)
-    dist.barrier()
-    return shape.flops * tokens.numel() / statistics.median(took) if took else 0.0
+    step = one_process(lambda: token_loss(model(tokens), targets).backward())
+    took = time_interleaved({"alone": step}, 3, CPU, clock="rank 0")["alone"]
+    return shape.flops * tokens.numel() / statistics.median(took)
 
 
 def links(per_node: int, repeats: int) -> dict[str, dict[str, float]]:

@@ -6,7 +6,6 @@ are length x length for each head; what a fused kernel keeps grows with the leng
 """
 
 import sys
-import time
 from statistics import median
 
 import torch
@@ -15,6 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.gpu.options import parse
 from benchmarks.gpu.rows import Rows
+from rankbook.core.timing import time_once
 
 WHAT = (
     "Causal attention of {heads} heads of {d_head}, one sequence, bfloat16, forward and backward: "
@@ -66,17 +66,12 @@ def once(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, backend: SDPBackend)
 def measured(work, device: torch.device) -> tuple[int, float]:
     """The most bytes held during `work` beyond those before it, and its median seconds."""
     work()  # a kernel that is built at its first use
-    before, taken, most = 0, [], 0
+    before = most = 0
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        taken.append(time.perf_counter() - start)
+    taken = [time_once(work, device) for _ in range(REPEATS)]
     if device.type == "cuda":
         most = torch.cuda.max_memory_allocated(device) - before
     return most, median(taken)
