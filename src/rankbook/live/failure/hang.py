@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from rankbook.live.failure.call import Call
 
+HINT = 4.0  # seconds of silence after which ranks are looked at
+LOOK = 1.0  # seconds from one look to the next
+STUCK = "does not answer: it is stopped, or native code keeps Python's lock"
 IDLE = 0.1  # seconds of processor time between two looks up to which a rank only waits
 
 

@@ -6,15 +6,13 @@ import time
 from rankbook.live.failure import hang
 from rankbook.live.failure.call import Call
 from rankbook.live.failure.ending import RankOutcome
+from rankbook.live.failure.hang import HINT, LOOK, STUCK
 from rankbook.live.failure.parting import from_wire, mark
 from rankbook.live.ranks import parting
 from rankbook.live.ranks.process import RankProcess, control
 
 GRACE = 0.3  # seconds that the other ranks get to end by themselves once a rank has failed
 AGAIN = 0.5  # seconds between two looks at ranks that are still busy after that
-HINT = 4.0  # seconds of silence after which ranks are looked at; of a wait until it is told
-LOOK = 1.0  # seconds from one look to the next while some wait
-STUCK = "does not answer: it is stopped, or native code keeps Python's lock"
 
 
 class CellWatchdog:

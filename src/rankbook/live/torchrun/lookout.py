@@ -8,15 +8,13 @@ import psutil
 
 from rankbook.live.failure import hang
 from rankbook.live.failure.call import Call
+from rankbook.live.failure.hang import HINT, LOOK, STUCK
 from rankbook.live.torchrun.launch import Launch
 
-HINT = 4.0  # seconds of silence after which the ranks are looked at, twice
-LOOK = 1.0  # seconds from a question to the look at its answers
 SELDOM = 60.0  # seconds between two pairs of looks, where there is nothing new for long
 PATIENCE = 2.0  # seconds that a rank may take to answer, and to end when torchrun wants it to
 CLOSING = "Sending process"  # how torchrun logs that, in torch's SubprocessContext
 KILLS = "torchrun kills it 30 s after the signal"
-STUCK = "does not answer: it is stopped, or native code keeps Python's lock"
 ADVICE = (
     "{} waits for processes that it started ({}), and they do nothing. If they are in "
     "init_process_group: torchrun's TORCHELASTIC_USE_AGENT_STORE=True has them look for a store "
