@@ -18,8 +18,8 @@ from benchmarks.all_reduce import AUTO
 from benchmarks.harness import Here, about, on_ranks
 from benchmarks.record import summary, write
 from rankbook.comm.all_reduce import fit_alpha_beta, predict, time_messages, time_ping_pong
+from rankbook.comm.all_reduce.alpha_beta import WAYS
 from rankbook.comm.all_reduce.by_rank_0 import all_reduce_by_rank_0
-from rankbook.comm.all_reduce.cost import WAYS
 from rankbook.comm.all_reduce.halving_doubling import halving_doubling_all_reduce
 from rankbook.comm.all_reduce.ring import ring_all_reduce
 

@@ -131,7 +131,7 @@ def busiest(mesh):
 def foretold(mesh, rank: int):
     """What `rank` sends in a step, by the formula."""
     from rankbook.models import TransformerConfig
-    from rankbook.parallel.mesh.formula import predicted_traffic
+    from rankbook.parallel.mesh.traffic_formula import predicted_traffic
 
     config = TransformerConfig(**SIZES, max_length=WINDOW)
     return predicted_traffic(config, mesh, ROWS, WINDOW, rank=rank)

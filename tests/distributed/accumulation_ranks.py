@@ -12,9 +12,9 @@ from torch.distributed.tensor import DTensor
 from rankbook.comm.traffic import traffic
 from rankbook.models import TransformerConfig, TransformerLM, initialise, token_loss
 from rankbook.parallel.mesh import Layout, build, stepping, train_step
-from rankbook.parallel.mesh.formula import predicted_traffic
 from rankbook.parallel.mesh.sharded_model import ShardedModel
 from rankbook.parallel.mesh.stepping import accumulate
+from rankbook.parallel.mesh.traffic_formula import predicted_traffic
 from rankbook.predict.memory.live import prepare
 from rankbook.predict.memory.recording import record_step
 from rankbook.predict.memory.setup import Setup

@@ -5,7 +5,7 @@ import torch
 from rankbook.comm.traffic import traffic
 from rankbook.models import TransformerConfig
 from rankbook.parallel.mesh import Layout, build, train_step
-from rankbook.parallel.mesh.formula import predicted_traffic
+from rankbook.parallel.mesh.traffic_formula import predicted_traffic
 
 # neither do 62 words divide by 4 ranks, nor 5 layers by 2 stages
 CONFIG = TransformerConfig(62, d_model=32, d_hidden=64, heads=4, layers=5, max_length=16)

@@ -7,14 +7,14 @@ import torch
 import torch.distributed as dist
 from bookext.moving_twins.collectives import collective
 
-from rankbook.comm.all_reduce.by_rank_0 import all_reduce_by_rank_0
-from rankbook.comm.all_reduce.cost import (
+from rankbook.comm.all_reduce.alpha_beta import (
     WAYS,
     predict,
     time_all_reduce,
     time_messages,
     time_ping_pong,
 )
+from rankbook.comm.all_reduce.by_rank_0 import all_reduce_by_rank_0
 from rankbook.comm.all_reduce.halving_doubling import halving_doubling_all_reduce
 from rankbook.comm.all_reduce.ring import ring_all_reduce
 from tests.distributed.launch import run_ranks

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.all_reduce_race import RANKS, SIZES, fit, repeats_of, rows_of
 from benchmarks.record import RESULTS
-from rankbook.comm.all_reduce.cost import WAYS, predict
+from rankbook.comm.all_reduce.alpha_beta import WAYS, predict
 
 ALPHA, BETA = 1e-4, 1e-9
 

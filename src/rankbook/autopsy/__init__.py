@@ -7,8 +7,8 @@ from rankbook.core.lazy import attach
 if TYPE_CHECKING:
     from rankbook.autopsy.compare import Parting, partings
     from rankbook.autopsy.finding import Finding
-    from rankbook.autopsy.findings import judge
     from rankbook.autopsy.flight import Entry, Frame, recent_collectives
+    from rankbook.autopsy.judging import judge
     from rankbook.autopsy.page import as_dict, as_text
     from rankbook.autopsy.picture import as_svg
     from rankbook.autopsy.reading import Job, RankRecord, read

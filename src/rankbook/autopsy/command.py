@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rankbook.autopsy.findings import judge
+from rankbook.autopsy.judging import judge
 from rankbook.autopsy.page import as_json, as_text
 from rankbook.autopsy.picture import as_svg
 from rankbook.autopsy.reading import read

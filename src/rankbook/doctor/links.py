@@ -16,9 +16,9 @@ from rankbook.comm.ring_model import Link, ring
 from rankbook.doctor.disk import lasting
 from rankbook.doctor.finding import Finding, Options, number, ok, skipped, warning
 from rankbook.doctor.interfaces import addresses, gloo_takes, interfaces
+from rankbook.doctor.link_speed import LinkSpeed, Listening, measure
 from rankbook.doctor.meeting import Board
 from rankbook.doctor.network import VARIABLES, chosen
-from rankbook.doctor.way import LinkSpeed, Listening, measure
 from rankbook.predict.cost_model.network import steps_between
 
 SHARE = 0.1  # of the time may be spent in meetings

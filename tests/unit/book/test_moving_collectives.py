@@ -5,7 +5,7 @@ from math import ceil, log2
 import pytest
 from bookext.moving_twins.collectives import ALL_REDUCES, HALVES, collective
 
-from rankbook.comm.all_reduce.cost import WAYS, predict
+from rankbook.comm.all_reduce.alpha_beta import WAYS, predict
 
 RANKS = range(2, 9)
 

@@ -10,12 +10,12 @@ import pytest
 
 from rankbook.comm import Link, ring
 from rankbook.core.ports import ReservedPort
+from rankbook.doctor import link_speed as ways
 from rankbook.doctor import links
-from rankbook.doctor import way as ways
 from rankbook.doctor.finding import Options
+from rankbook.doctor.link_speed import LinkSpeed, Listening, measure, rate
 from rankbook.doctor.links import Asked, bits, slowest
 from rankbook.doctor.meeting import Board
-from rankbook.doctor.way import LinkSpeed, Listening, measure, rate
 from rankbook.predict.cost_model import steps_between
 from tests.waiting import SOON
 

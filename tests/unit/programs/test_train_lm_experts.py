@@ -8,7 +8,7 @@ from rankbook.parallel.mesh import Layout
 from rankbook.programs.resuming import check_same
 from rankbook.programs.train_lm.mixture import RATE, WEIGHT, in_config, mixture_invariants
 from rankbook.programs.train_lm.options import parser, read
-from rankbook.programs.train_lm.training import resume_invariants
+from rankbook.programs.train_lm.training_options import resume_invariants
 
 
 def found(line: str, ranks: int) -> tuple:

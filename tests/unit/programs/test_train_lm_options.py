@@ -8,7 +8,7 @@ from rankbook.parallel.mesh import Layout
 from rankbook.programs.pipe_ddp import options as pipe_ddp
 from rankbook.programs.resuming import check_same
 from rankbook.programs.train_lm.options import parser, read
-from rankbook.programs.train_lm.training import resume_invariants
+from rankbook.programs.train_lm.training_options import resume_invariants
 
 
 @pytest.mark.parametrize(

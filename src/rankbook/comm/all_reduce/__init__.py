@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
-    from rankbook.comm.all_reduce.cost import (
+    from rankbook.comm.all_reduce.alpha_beta import (
         fit_alpha_beta,
         predict,
         time_all_reduce,

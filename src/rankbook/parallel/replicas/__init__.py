@@ -6,6 +6,6 @@ from rankbook.core.lazy import attach
 
 if TYPE_CHECKING:
     from rankbook.parallel.replicas.averaging import average_gradients
-    from rankbook.parallel.replicas.overlap import BackwardPass, OverlapRecorder
+    from rankbook.parallel.replicas.recorder import BackwardPass, OverlapRecorder
 
 __getattr__, __dir__ = attach(__name__, __file__)

@@ -23,7 +23,7 @@ class Mesh(Protocol):
 
 
 class Call(Protocol):
-    """A collective or message of a rank, as in `rankbook.parallel.mesh.formula`; ring: bytes."""
+    """A collective or message of a rank, as `predicted_traffic` gives them; ring: bytes."""
 
     operation: str
     ranks: int

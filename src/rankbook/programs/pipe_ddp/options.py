@@ -8,7 +8,7 @@ from rankbook.parallel.pipeline import PipelinePlan, find_schedule
 from rankbook.programs.number_types import positive_float, positive_int
 from rankbook.programs.options import Parser, from_namespace, option
 from rankbook.programs.train_lm.options import Options as MeshOptions
-from rankbook.programs.train_lm.training import (
+from rankbook.programs.train_lm.training_options import (
     Training,
     check_compile,
     preset_defaults,

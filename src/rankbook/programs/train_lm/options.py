@@ -12,7 +12,7 @@ from rankbook.programs.options import Parser, from_namespace
 from rankbook.programs.train_lm import syncing
 from rankbook.programs.train_lm.mixture import Mixture, check_mixture, complete_mixture, in_config
 from rankbook.programs.train_lm.syncing import Syncing
-from rankbook.programs.train_lm.training import Training, check_compile, preset_defaults
+from rankbook.programs.train_lm.training_options import Training, check_compile, preset_defaults
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from rankbook.programs.train_lm import syncing
 from rankbook.programs.train_lm.mixture import in_config, mixture_invariants
 from rankbook.programs.train_lm.options import Options, parser, read
 from rankbook.programs.train_lm.steps import MeshRun, finish, train
-from rankbook.programs.train_lm.training import resume_invariants
+from rankbook.programs.train_lm.training_options import resume_invariants
 from rankbook.training import batchify, steps_of_epoch
 from rankbook.training.checkpoint import PipelineCheckpoints
 

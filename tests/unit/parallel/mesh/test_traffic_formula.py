@@ -5,7 +5,7 @@ import pytest
 from rankbook.models import TransformerConfig, TransformerLM
 from rankbook.parallel.context import attention_bytes as sent_in_a_ring
 from rankbook.parallel.mesh import Layout
-from rankbook.parallel.mesh.formula import predicted_traffic
+from rankbook.parallel.mesh.traffic_formula import predicted_traffic
 
 CONFIG = TransformerConfig(64, d_model=32, d_hidden=64, heads=4, layers=4, max_length=16)
 ROWS, WINDOW = 16, 16

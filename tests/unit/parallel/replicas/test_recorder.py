@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from rankbook.parallel.replicas import BackwardPass, OverlapRecorder
-from rankbook.parallel.replicas.overlap import Bucket, ReadyGradient
+from rankbook.parallel.replicas.recorder import Bucket, ReadyGradient
 
 
 def backward(*buckets: tuple[float, float], computed=10.0, end=12.0) -> BackwardPass:
