@@ -85,19 +85,20 @@ def recorded(name):
 
 def test_the_page_says_what_was_recorded_of_steps():
     rate = {(r["kind"], r["ranks"]): r["rows/s"] for r in recorded("scaling") if "rows/s" in r}
-    assert 1.2 < rate["weak", 2] / rate["weak", 1] < 1.35, "a quarter more"
+    assert 1.25 < rate["weak", 2] / rate["weak", 1] < 1.4, "a third more"
     assert rate["strong", 2] < rate["strong", 1], "it already takes something away"
     assert 0.15 < rate["strong", 8] / rate["strong", 1] < 0.25, "a fifth"
     kept = {
         (r["kind"], r["ranks"]): r["process MiB"] for r in recorded("scaling") if "process MiB" in r
     }
-    assert all(kept["FSDP", n] >= kept["DDP", n] for n in (2, 4, 8)), "no less than DDP's"
+    assert all(kept["FSDP", n] > 0.95 * kept["DDP", n] for n in (2, 4, 8)), "as much, or more"
 
 
 def test_the_page_says_what_was_recorded_of_reading():
     rate = {(r["way"], r["ranks"], r["workers"]): r["median"] for r in recorded("scaling_reading")}
     for workers in scaling_reading.WORKERS:
         first = rate[scaling_reading.FIRST, 4, workers] / rate[scaling_reading.FIRST, 1, workers]
-        assert 0.8 < first < 1.25, "about as many for four ranks as for one"
-    own = {n: rate[scaling_reading.SHARES, n, 0] for n in (1, 2, 4)}
-    assert own[2] / own[1] > 1.9 and own[4] / own[2] < 1.15
+        assert first < 1.05, "no more for four ranks than for one"
+    own = {n: [rate[scaling_reading.SHARES, ranks, n] for ranks in (1, 2)] for n in (0, 2)}
+    assert own[0][1] > 1.2 * own[0][0], "the second rank brings its core"
+    assert own[2][1] < 1.05 * own[2][0], "with two workers it adds nothing"

@@ -1,6 +1,6 @@
 /* The pipeline explorer: the schedules of torch, run by a clock that costs no time.
 
-   As rankbook.parallel's simulate(PipelinePlan(...), Durations(...)), whose lists come from torch
+   As rankbook.parallel.pipeline's simulate(PipelinePlan(...), Durations(...)), whose lists come from torch
    itself; here the lists are made anew. A test compares both. The unit, F, is a rank's forward pass. */
 "use strict";
 

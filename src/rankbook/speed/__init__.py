@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rankbook.core.lazy import attach
 
-# imported when asked for, as in rankbook.parallel; a name is never that of a file here, which
+# imported when asked for, as it is slow; a name is never that of a file here, which
 # importing the file would put in its place
 if TYPE_CHECKING:
     from rankbook.core.timing import gain, spread, time_interleaved

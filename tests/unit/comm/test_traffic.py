@@ -34,7 +34,7 @@ def mesh():
     ],
 )
 def test_ring_bytes_are_what_the_steps_of_a_ring_send(operation, way, handed, n):
-    """Beside rankbook.parallel's collectives, message by message."""
+    """Beside the collectives of rankbook.comm, message by message."""
     steps, tensor = collective(way, n), 840
     for rank in range(n):
         sent = steps.sent(rank, len(steps.steps)) * tensor

@@ -52,7 +52,9 @@ def test_what_is_no_frame_is_kept():
 
 
 def test_the_books_own_library_is_one_too():
-    code = "from rankbook.parallel import PipelinePlan\nPipelinePlan('nonesuch', 2, 2, 1, 2)"
+    code = (
+        "from rankbook.parallel.pipeline import PipelinePlan\nPipelinePlan('nonesuch', 2, 2, 1, 2)"
+    )
     mine, *rest = shorten(frames_of(code))
     assert "mine.py" in mine
     assert any(line.startswith("rankbook/parallel/pipeline/plan.py:") for line in rest)

@@ -1,4 +1,4 @@
-"""What each schedule asks of stages and microbatches, as `rankbook.parallel` has it."""
+"""What each schedule asks of stages and microbatches, as `rankbook.parallel.pipeline` has it."""
 
 from rankbook.parallel.pipeline import find_schedule, schedule_names
 

@@ -14,7 +14,7 @@ def pipeline_idle(
     The ranks form as many pipelines of `stages` ranks as they can, and share out the global batch.
     1F1B idles as long as GPipe, but wants more microbatches. Left out is what cannot run: fewer
     ranks than stages, less than one microbatch, more ranks or a batch that cannot be dealt.
-    Sources: of the schedules, see `rankbook.parallel`; GPipe idles (stages - 1) of
+    Sources: of the schedules, see `rankbook.parallel.pipeline`; GPipe idles (stages - 1) of
     (microbatches + stages - 1) steps, https://arxiv.org/abs/1811.06965, section 2.
     """
     found = {}
