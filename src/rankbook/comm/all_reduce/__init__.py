@@ -12,5 +12,8 @@ if TYPE_CHECKING:
         time_messages,
         time_ping_pong,
     )
+    from rankbook.comm.all_reduce.by_rank_0 import all_reduce_by_rank_0
+    from rankbook.comm.all_reduce.halving_doubling import halving_doubling_all_reduce
+    from rankbook.comm.all_reduce.ring import ring_all_reduce
 
 __getattr__, __dir__ = attach(__name__, __file__)
