@@ -32,10 +32,10 @@ BROKEN = {"interleaved1f1b": "interleaved\n1f1b", "interleavedzb": "interleaved\
 def wrapping_table(outcomes: Iterable) -> Figure:
     """Draw one row a wrapping, one column a schedule, in the order in which they come.
 
-    outcomes: `rankbook.parallel.trials.Outcome`, or mappings of the same fields. A cell is cut
-    where its verdict depends on the number of microbatches, which is named then. A percentage is
-    the error of the gradient, of its norm, in the worst step. Trials that were not made stay empty.
-    Raises ValueError without outcomes.
+    outcomes: `rankbook.parallel.trials.try_wrapping`'s, or mappings of the same fields. A cell is
+    cut where its verdict depends on the number of microbatches, which is named then. A percentage
+    is the error of the gradient, of its norm, in the worst step. Trials that were not made stay
+    empty. Raises ValueError without outcomes.
     """
     found = [outcome if isinstance(outcome, Mapping) else vars(outcome) for outcome in outcomes]
     if not found:

@@ -3,6 +3,8 @@
 Each variant is tried on each layout beside the whole model: loss falls with most of the wrong ones.
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -22,9 +24,17 @@ MICROBATCHES = 2
 ROWS = 16
 
 
+@dataclass(frozen=True, kw_only=True)
+class LayoutOutcome(Outcome):
+    """What came out of a layout that was put together in a way."""
+
+    layout: str
+    way: str
+
+
 def try_layout(
     layout: str, way: str, steps: int = 2, timeout: float = 20.0, layers: int = LAYERS
-) -> Outcome:
+) -> LayoutOutcome:
     """Train a small model for `steps` on `layout`, put together in this way; say what came out.
 
     layout: "pp=2,dp=2,tp=2", or with cp; who shares a copy is the variant's. way: one of
@@ -40,12 +50,13 @@ def try_layout(
     if dist.get_world_size() != parsed.ranks:
         world = dist.get_world_size()
         raise ValueError(f"{layout} takes {parsed.ranks} ranks, but world_size is {world}")
-    tried = {"layout": layout, "way": way}
     try:
         parsed = made.layout(parsed)
     except ValueError as error:
-        return Outcome(**tried, verdict=CANNOT, message=str(error))
-    return run_trial(_setup(parsed, made, layers), steps, timeout, **tried)
+        found = Outcome(verdict=CANNOT, message=str(error))
+    else:
+        found = run_trial(_setup(parsed, made, layers), steps, timeout)
+    return LayoutOutcome(layout=layout, way=way, **vars(found))
 
 
 def _setup(layout: Layout, variant: Variant, layers: int) -> TrialSetup[ShardedModel]:

@@ -5,7 +5,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from dataclasses import dataclass, fields
 
 from rankbook.core.agreement import gather
 from rankbook.parallel.trials.trial import Trial, TrialSetup
@@ -15,8 +15,9 @@ TOLERANCE = 1e-5  # relative, of float32 sums in another order
 NOT_HERE = "ImportError", "ModuleNotFoundError"  # of what this torch does not have
 
 
-class Outcome(SimpleNamespace):
-    """What came out of a trial, the same on every rank, after the names of what was tried.
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came out of a trial, the same on every rank; a subclass names what was tried.
 
     verdict: `RIGHT`, `WRONG`, `RAISES`, or `CANNOT` for what its plan, or this torch, does not
     have. errors: of each optimizer step that was finished, the norm of (gradient - the whole
@@ -26,22 +27,15 @@ class Outcome(SimpleNamespace):
     raised, in which optimizer step (0: before the first). message: the first line of what.
     """
 
-    def __init__(
-        self,
-        *,
-        verdict: str = "",
-        errors: tuple[float, ...] = (),
-        norms: tuple[float, ...] = (),
-        missing: int = 0,
-        step: int = 0,
-        message: str = "",
-        **tried: str | int,
-    ):
-        found = {"errors": errors, "norms": norms, "missing": missing}
-        super().__init__(**tried, verdict=verdict, **found, step=step, message=message)
+    verdict: str
+    errors: tuple[float, ...] = ()
+    norms: tuple[float, ...] = ()
+    missing: int = 0
+    step: int = 0
+    message: str = ""
 
     def row(self, without: str, width: int) -> dict:
-        """As a result file has it: three digits, no line of torch's source.
+        """As a result file has it: what was tried first, three digits, no line of torch's source.
 
         without: what is not measured here, "norms" or "missing". width: of the message.
         """
@@ -50,12 +44,14 @@ class Outcome(SimpleNamespace):
             for name in ("errors", "norms")
         }
         message = textwrap.shorten(self.message, width, placeholder=" ...")
-        row = vars(self) | digits | {"message": message}
+        common = {field.name for field in fields(Outcome)}
+        tried = {name: value for name, value in vars(self).items() if name not in common}
+        row = tried | vars(self) | digits | {"message": message}
         return {name: value for name, value in row.items() if name != without}
 
 
-def run_trial(setup: TrialSetup, steps: int, timeout: float, **tried: str | int) -> Outcome:
-    """Train by `setup` for `steps` beside one process; what came out, called as what was `tried`.
+def run_trial(setup: TrialSetup, steps: int, timeout: float) -> Outcome:
+    """Train by `setup` for `steps` beside one process; what came out.
 
     Every step begins with the whole model's parameters, so that its error is its own.
 
@@ -73,7 +69,6 @@ def run_trial(setup: TrialSetup, steps: int, timeout: float, **tried: str | int)
         close = all(error <= TOLERANCE for error in (*trial.errors, *trial.norms))  # NaN is not
         verdict = RIGHT if close and not trial.missing else WRONG
     return Outcome(
-        **tried,
         verdict=verdict,
         errors=tuple(trial.errors),
         norms=tuple(trial.norms),

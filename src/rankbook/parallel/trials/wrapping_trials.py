@@ -5,6 +5,8 @@ reduces gradients from inside backward has to be told which call is the last. He
 tried under each schedule, on two stages' ranks x two replicas, beside the unsplit model.
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -21,6 +23,15 @@ from rankbook.parallel.trials.trial import TrialSetup
 from rankbook.parallel.trials.wrappings import Wrapping, find_wrapping
 
 
+@dataclass(frozen=True, kw_only=True)
+class WrappingOutcome(Outcome):
+    """What came out of a wrapping under a schedule; microbatches: of each pipeline."""
+
+    schedule: str
+    wrapping: str
+    microbatches: int
+
+
 def try_wrapping(
     schedule: str,
     wrapping: str,
@@ -28,7 +39,7 @@ def try_wrapping(
     steps: int = 2,
     timeout: float = 20.0,
     layers: int = 8,
-) -> Outcome:
+) -> WrappingOutcome:
     """Train a small model for `steps` with `wrapping` under `schedule`; say what came out.
 
     microbatches: of each of the two pipelines. layers: of the model, a multiple of the stages.
@@ -41,12 +52,15 @@ def try_wrapping(
     made = find_wrapping(wrapping)
     if dist.get_world_size() != 4:
         raise ValueError(f"a trial takes 4 ranks, but world_size is {dist.get_world_size()}")
-    tried = {"schedule": schedule, "wrapping": wrapping, "microbatches": microbatches}
     try:
         plan = PipelinePlan(schedule, 2, microbatches, replicas=2)
     except ValueError as error:
-        return Outcome(**tried, verdict=CANNOT, message=str(error))
-    return run_trial(_setup(plan, made, layers), steps, timeout, **tried)
+        found = Outcome(verdict=CANNOT, message=str(error))
+    else:
+        found = run_trial(_setup(plan, made, layers), steps, timeout)
+    return WrappingOutcome(
+        schedule=schedule, wrapping=wrapping, microbatches=microbatches, **vars(found)
+    )
 
 
 def _setup(plan: PipelinePlan, wrapping: Wrapping, layers: int) -> TrialSetup[Pipeline]:

@@ -34,7 +34,7 @@ from rankbook.programs.train_lm.options import Options, parser, read
 from rankbook.programs.train_lm.steps import MeshRun, finish, train
 from rankbook.programs.train_lm.training_options import resume_invariants
 from rankbook.training import batchify, steps_of_epoch
-from rankbook.training.checkpoint import PipelineCheckpoints
+from rankbook.training.checkpoint import PipelineCheckpoints, ReplicaCheckpoints
 
 START = "torchrun --standalone --nproc-per-node 8 -m rankbook.programs.train_lm"
 SPLITS = ("train", "valid", "test")
@@ -113,12 +113,11 @@ def begin_or_resume(run: MeshRun) -> None:
         | mixture_invariants(run.options)
     )
     open_run(folder, kept, run.options.resume)
-    run.latest, run.best_model = (
-        PipelineCheckpoints(folder / n, keep=1) for n in ("latest", "best")
-    )
+    kind = ReplicaCheckpoints if run.sync else PipelineCheckpoints
+    run.latest = kind(folder / "latest", keep=1)
+    run.best_model = PipelineCheckpoints(folder / "best", keep=1)
     if saved := run.latest.newest():  # the run may have ended before it saved anything
-        run.best = run.load(saved)["best"]
-        run.step = saved.step
+        run.resume(saved)
 
 
 def begin_log(run: MeshRun, corpus: Corpus) -> None:

@@ -22,8 +22,8 @@ from rankbook.training import (
     training_batch,
     windows,
 )
-from rankbook.training.checkpoint import PipelineCheckpoints, capture_stages
-from rankbook.training.checkpoint.pipeline import PipelineSaved
+from rankbook.training.checkpoint import PipelineCheckpoints, capture_replica, capture_stages
+from rankbook.training.checkpoint.pipeline import PipelineSaved, Stages
 
 
 @dataclass
@@ -76,21 +76,28 @@ class MeshRun:
                 said.append("of which there is one")
         return ", ".join(said)
 
+    @property
+    def model(self) -> Stages:
+        """What checkpoints take for the model: `part`, or what all agreed on, where `sync`."""
+        return syncing.replica(self.part, self.sync) if self.sync else self.part
+
     def sync_if_due(self) -> bool:
         """After an inner step: whether replicas have just met; always if they do in every step."""
         return self.sync is None or self.sync.step()
 
     def capture(self) -> dict:
         """The state to go on from, of which this rank has a part; on all ranks."""
-        if self.sync:
-            return syncing.capture(self.part, self.optimizer, self.sync, self.best)
-        return capture_stages(self.part, self.optimizer, {"best": self.best})
+        if self.sync is None:
+            return capture_stages(self.part, self.optimizer, {"best": self.best})
+        position = {"best": self.best, "sync": syncing.counts(self.sync)}
+        return capture_replica(syncing.replica(self.part, self.sync), self.optimizer, position)
 
-    def load(self, saved: PipelineSaved) -> dict:
-        """Go on from what `capture` gave; on all ranks. Returns the position."""
+    def resume(self, saved: PipelineSaved) -> None:
+        """Go on from what `capture` gave; on all ranks."""
+        position = saved.load_into(self.model, self.optimizer)
+        self.step, self.best = saved.step, position["best"]
         if self.sync:
-            return syncing.load(saved, self.part, self.optimizer, self.sync)
-        return saved.load_into(self.part, self.optimizer)
+            syncing.set_counts(self.sync, position["sync"])
 
     def global_weights(self):
         """Context in which the parameters are the global ones of `sync`."""
@@ -183,8 +190,7 @@ def validate(run: MeshRun, bar: Progress) -> None:
     better = loss < run.best
     run.best = min(loss, run.best)
     if better and run.best_model:
-        with run.global_weights():
-            run.best_model.save(run.step, capture_stages(run.part, position={"loss": loss}))
+        run.best_model.save(run.step, capture_stages(run.model, position={"loss": loss}))
     run.log.write(step=run.step, valid_loss=loss, valid_perplexity=perplexity(loss))
     bar.say(f"step {run.step}: validation loss {loss:.3f}, perplexity {perplexity(loss):.1f}")
 
@@ -213,8 +219,7 @@ def finish(run: MeshRun) -> dict:
         return found
     which = "last"
     if run.best_model and (saved := run.best_model.newest()):
-        with run.global_weights():
-            saved.load_into(run.part)
+        saved.load_into(run.model)
         which = "best"
     loss = assess(run, "test")
     run.log.write(test_loss=loss, test_perplexity=perplexity(loss), model=which)

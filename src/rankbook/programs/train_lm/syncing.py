@@ -9,15 +9,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 
 from rankbook.parallel.mesh import Layout
 from rankbook.parallel.mesh.sharded_model import ShardedModel
 from rankbook.parallel.sync import DiLoCo, LocalSGD
 from rankbook.programs.number_types import fraction, positive_float
 from rankbook.programs.options import option
-from rankbook.training.checkpoint import Agreed, capture_replicas, load_replicas
-from rankbook.training.checkpoint.pipeline import PipelineSaved
+from rankbook.training.checkpoint import Replica
 
 EVERY = "every"  # step: data parallelism
 OUTER = {"outer_lr": 0.7, "outer_momentum": 0.9}  # https://arxiv.org/abs/2311.08105
@@ -130,20 +129,18 @@ def mean_over_replicas(part: ShardedModel, numbers: list[list[float]]) -> list[l
     return torch.stack(of_all).mean(0).tolist()
 
 
-def capture(part: ShardedModel, inner: Optimizer, sync: DiLoCo, best: float) -> dict:
-    """What a checkpoint keeps: what all agreed on, and each replica's own; on all ranks."""
-    counts = {"steps": sync.steps, "meetings": sync.meetings, "sent": sync.sent}
-    position = {"best": best, "replicas": part.layout.dp, "sync": counts}
-    agreed, replica = Agreed(part, sync.globals), part.mesh["dp"].get_local_rank()
-    return capture_replicas(part, inner, agreed, sync.outer, replica, position)
+def replica(part: ShardedModel, sync: DiLoCo) -> Replica:
+    """The replica that `part` is of, with what all agreed on: for checkpoints."""
+    index = part.mesh["dp"].get_local_rank()
+    return Replica(part, sync.globals, sync.outer, index, part.layout.dp)
 
 
-def load(saved: PipelineSaved, part: ShardedModel, inner: Optimizer, sync: DiLoCo) -> dict:
-    """Go on from what `capture` gave; on all ranks. Returns the position."""
-    agreed, replica = Agreed(part, sync.globals), part.mesh["dp"].get_local_rank()
-    position = load_replicas(saved, part, inner, agreed, sync.outer, replica)
-    counts = position["sync"]
-    sync.steps, sync.meetings, sync.exchange.sent = (
-        counts[name] for name in ("steps", "meetings", "sent")
-    )
-    return position
+def counts(sync: DiLoCo) -> dict[str, int]:
+    """How far `sync` has come, for a run's position."""
+    return {"steps": sync.steps, "meetings": sync.meetings, "sent": sync.sent}
+
+
+def set_counts(sync: DiLoCo, kept: dict[str, int]) -> None:
+    """Go on where `counts` gave these."""
+    sync.steps, sync.meetings = kept["steps"], kept["meetings"]
+    sync.exchange.sent = kept["sent"]

@@ -2,11 +2,11 @@
 
 All kinds are used alike, on all ranks::
 
-    checkpoints = Checkpoints(folder)  # or ShardedCheckpoints, or PipelineCheckpoints
+    checkpoints = Checkpoints(folder)  # or Sharded-, Pipeline-, ReplicaCheckpoints
     if saved := checkpoints.newest():
         position = saved.load_into(model, optimizer)
     ...
-    checkpoints.save(step, capture(model, optimizer, position))  # of a pipeline: capture_stages
+    checkpoints.save(step, capture(model, optimizer, position))  # or capture_stages, _replica
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankbook.training.checkpoint.errors import CheckpointError
     from rankbook.training.checkpoint.fence import Superseded
     from rankbook.training.checkpoint.pipeline import PipelineCheckpoints, capture_stages
-    from rankbook.training.checkpoint.replicas import Agreed, capture_replicas, load_replicas
+    from rankbook.training.checkpoint.replicas import Replica, ReplicaCheckpoints, capture_replica
     from rankbook.training.checkpoint.sharded import ShardedCheckpoints
     from rankbook.training.checkpoint.single import Checkpoints
     from rankbook.training.checkpoint.state import capture, restore

@@ -4,7 +4,8 @@ Tensors are stored under the whole model's parameter names: each rank writes wha
 for all replicas, and reads what it needs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
@@ -36,18 +37,28 @@ def capture_stages(
     optimizer: over the parameters of `stages`. position: where in the data the run is, and what
     else it has to know, in plain values; that of rank 0 counts. Tensors are the living ones.
     """
+    return tensors_by_name(stages, optimizer) | {
+        "kinds": kinds({"optimizer": optimizer}),
+        "position": position or {},
+        "rng": gather(random_state()),
+    }
+
+
+def tensors_by_name(stages: Stages, optimizer: Optimizer | None) -> dict:
+    """What a state has of `stages`, and of an optimizer over their parameters."""
     moments = {}
     if optimizer:
         moments = {
-            name: {key: torch.as_tensor(value) for key, value in optimizer.state[p].items()}
+            name: {
+                key: torch.as_tensor(value)
+                for key, value in optimizer.state[p].items()
+                if value is not None  # of SGD without momentum, before torch 2.13
+            }
             for name, p in stages.named_parameters()
         }
     return {
         "model": {name: p.detach() for name, p in stages.named_parameters()},
         "optimizer": {"state": moments} if optimizer else None,
-        "kinds": kinds({"optimizer": optimizer}),
-        "position": position or {},
-        "rng": gather(random_state()),
     }
 
 
@@ -66,20 +77,15 @@ class PipelineSaved(Saved):
         model: a pipeline, or the whole model. The number of stages, ranks and replicas may differ
         from those that saved.
         """
-        kept: Kept = agree(lambda: self._kept_for(model, optimizer))
-        rooms = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
-        moments = dict(moments_for(kept, model)) if optimizer else {}
-        for name, of_one in moments.items():
-            rooms |= {f"optimizer.{name}.{key}": room for key, room in of_one.items()}
-        read_tensors(rooms, self.path)
+        kept: Kept = agree(lambda: self._kept_for(model, {"optimizer": optimizer}))
+        fill_stages(self.path, kept, {"": (model, optimizer)})
         if optimizer:
-            fill_optimizer(optimizer, model, moments)
             restore_rng(self.state)
         return self.state["position"]
 
-    def _kept_for(self, stages: Stages, optimizer: Optimizer | None) -> Kept:
-        """The table of contents; ValueError if it does not suit this rank's stages."""
-        check_parts(self.state, {"optimizer": optimizer})
+    def _kept_for(self, stages: Stages, parts: Mapping[str, Optimizer | None]) -> Kept:
+        """The table of contents; ValueError if it does not suit this rank's stages, or `parts`."""
+        check_parts(self.state, parts)
         kept: Any = SafeReader(self.path).read_metadata().state_dict_metadata
         own = {name: tuple(p.shape) for name, p in stages.named_parameters()}
         there = {
@@ -109,20 +115,38 @@ class PipelineCheckpoints(ShardedCheckpoints):
         return cast(PipelineSaved | None, super().newest())
 
 
-def moments_for(
-    kept: Kept, stages: Stages, under: str = "optimizer"
-) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-    """Room for an optimizer's tensors of this rank's parameters, where those are.
+def fill_stages(
+    path: Path, kept: Kept, wanted: Mapping[str, tuple[Stages, Optimizer | None]]
+) -> None:
+    """Fill stages and their optimizers from the checkpoint at `path`, in one pass; on all ranks.
 
-    under: what their names begin with among those that are `kept`.
+    kept: its table of contents. wanted: by what the names of their tensors begin with in it.
+    Raises CheckpointError on all ranks.
     """
+    rooms, moments = {}, {}
+    for prefix, (stages, optimizer) in wanted.items():
+        rooms |= {f"{prefix}model.{name}": p.detach() for name, p in stages.named_parameters()}
+        if optimizer:
+            moments[prefix] = _moments_for(kept, stages, prefix)
+            for name, of_one in moments[prefix].items():
+                rooms |= {f"{prefix}optimizer.{name}.{key}": of_one[key] for key in of_one}
+    read_tensors(rooms, path)
+    for prefix, (stages, optimizer) in wanted.items():
+        if optimizer:
+            _fill_optimizer(optimizer, stages, moments[prefix])
+
+
+def _moments_for(kept: Kept, stages: Stages, prefix: str) -> dict[str, dict[str, torch.Tensor]]:
+    """Room for an optimizer's tensors of this rank's parameters, where those are."""
+    moments = {}
     for name, parameter in stages.named_parameters():
-        start = f"{under}.{name}."
-        found = {key: about for key, about in kept.items() if key.startswith(start)}
-        yield (
-            name,
-            {key.removeprefix(start): _room(about, parameter) for key, about in found.items()},
-        )
+        start = f"{prefix}optimizer.{name}."
+        moments[name] = {
+            key.removeprefix(start): _room(about, parameter)
+            for key, about in kept.items()
+            if key.startswith(start)
+        }
+    return moments
 
 
 def _room(about: TensorStorageMetadata, like: nn.Parameter) -> torch.Tensor:
@@ -131,7 +155,7 @@ def _room(about: TensorStorageMetadata, like: nn.Parameter) -> torch.Tensor:
     return torch.empty(about.size, dtype=about.properties.dtype)  # a count of steps
 
 
-def fill_optimizer(optimizer: Optimizer, stages: Stages, moments: dict) -> None:
+def _fill_optimizer(optimizer: Optimizer, stages: Stages, moments: dict) -> None:
     """Give `optimizer`, over the parameters of `stages`, the `moments` by name."""
     names = {id(parameter): name for name, parameter in stages.named_parameters()}
     every = [p for group in optimizer.param_groups for p in group["params"]]

@@ -1,11 +1,11 @@
 """Checkpoints of replicas that train alone between meetings: what they agreed on, and each's own.
 
-The model in such a checkpoint is what all agreed on, as in any other. Beside it stand the outer
-optimizer's tensors, and for each replica its parameters and its inner optimizer's moments.
+Such a checkpoint is one of a pipeline, of the model that all agreed on and of the outer optimizer.
+Beside them, it has each replica's parameters and the moments of its inner optimizer.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -13,94 +13,87 @@ from torch.optim import Optimizer
 
 from rankbook.core.agreement import agree
 from rankbook.training.checkpoint.pipeline import (
+    PipelineCheckpoints,
     PipelineSaved,
     Stages,
     capture_stages,
-    fill_optimizer,
-    moments_for,
+    fill_stages,
+    tensors_by_name,
 )
-from rankbook.training.checkpoint.reading import SafeReader
-from rankbook.training.checkpoint.sharded import read_tensors
+from rankbook.training.checkpoint.state import kinds, restore_rng
 
 
-class Agreed:
-    """The parameters that all replicas agreed on, by the names of those that each trains.
+@dataclass(frozen=True)
+class Replica:
+    """One of `count` replicas that train alone, and what all of them agreed on.
 
-    agreed: by the parameter that stands for it in `stages`.
+    stages: of this replica. agreed: the parameters that all agreed on, by the one in `stages` that
+    each stands for. outer: the optimizer over them. index: which replica it is, from 0.
     """
 
-    def __init__(self, stages: Stages, agreed: Mapping[nn.Parameter, nn.Parameter]):
-        self.stages, self.agreed = stages, agreed
+    stages: Stages
+    agreed: Mapping[nn.Parameter, nn.Parameter]
+    outer: Optimizer
+    index: int
+    count: int
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As of any `Stages`."""
+        """As of any `Stages`: those that all agreed on."""
         for name, parameter in self.stages.named_parameters():
             yield name, self.agreed[parameter]
 
+    @torch.no_grad()
+    def begin_with_agreed(self) -> None:
+        """Forget what this replica has trained alone."""
+        for parameter, value in self.agreed.items():
+            parameter.copy_(value)
 
-def capture_replicas(
-    stages: Stages, inner: Optimizer, agreed: Agreed, outer: Optimizer, replica: int, position: dict
-) -> dict:
-    """What this rank has of a model whose replicas train alone; on all ranks. For `save`.
 
-    inner, outer: over the parameters of `stages`, and over the agreed ones. replica: which one this
-    rank is of. position: as of `capture_stages`, with "replicas", how many there are.
+def capture_replica(replica: Replica, inner: Optimizer, position: dict | None = None) -> dict:
+    """What this rank has of a model whose replicas train alone; on all ranks.
+
+    inner: over the parameters of the replica's stages. position: as of `capture_stages`.
     """
-    state = capture_stages(agreed, position=position)
-    own = f"replica.{replica}"
-    state["model"] |= {f"{own}.model.{n}": p.detach() for n, p in stages.named_parameters()}
-    state["model"] |= _moments(f"{own}.optimizer", stages, inner)
-    state["model"] |= _moments("outer", agreed, outer)
-    return state
-
-
-def load_replicas(
-    saved: PipelineSaved,
-    stages: Stages,
-    inner: Optimizer,
-    agreed: Agreed,
-    outer: Optimizer,
-    replica: int,
-) -> dict:
-    """Go on from what `capture_replicas` gave; on all ranks. Returns the position.
-
-    The number of stages may differ, and that of replicas: one that was not there begins with what
-    all agreed on, and with the moments of one that was; what one did that is there no more, since
-    the last meeting, is lost.
-    """
-    position = saved.load_into(agreed)
-    kept: Any = agree(lambda: SafeReader(saved.path).read_metadata().state_dict_metadata)
-    there = position["replicas"]
-    rooms: dict[str, Any] = {}
-    if replica < there:
-        own = stages.named_parameters()
-        rooms = {f"model.replica.{replica}.model.{name}": p.detach() for name, p in own}
-    else:
-        _begin_with(agreed)
-    filled = (
-        (inner, stages, f"model.replica.{replica % there}.optimizer"),
-        (outer, agreed, "model.outer"),
-    )
-    found = [dict(moments_for(kept, of, under)) for _, of, under in filled]
-    for moments, (_, _, under) in zip(found, filled, strict=True):
-        for name, of_one in moments.items():
-            rooms |= {f"{under}.{name}.{key}": room for key, room in of_one.items()}
-    read_tensors(rooms, saved.path)
-    for moments, (optimizer, of, _) in zip(found, filled, strict=True):
-        fill_optimizer(optimizer, of, moments)
-    return position
-
-
-def _moments(under: str, stages: Stages, optimizer: Optimizer) -> dict[str, torch.Tensor]:
-    return {
-        f"{under}.{name}.{key}": torch.as_tensor(value)
-        for name, p in stages.named_parameters()
-        for key, value in optimizer.state[p].items()
-        if value is not None  # SGD without momentum, or before its first step
+    state = capture_stages(replica, replica.outer, position)
+    return state | {
+        "kinds": kinds({"optimizer": replica.outer, "inner optimizer": inner}),
+        "replicas": {replica.index: tensors_by_name(replica.stages, inner)},
+        "replica count": replica.count,
     }
 
 
-@torch.no_grad()
-def _begin_with(agreed: Agreed) -> None:
-    for parameter, value in agreed.agreed.items():
-        parameter.copy_(value)
+class ReplicaSaved(PipelineSaved):
+    """A good checkpoint of replicas; what all agreed on can be read as that of a pipeline."""
+
+    def load_into(
+        self,
+        model: Stages,
+        optimizer: Optimizer | None = None,
+        scheduler: None = None,
+        scaler: None = None,
+    ) -> dict:
+        """As for every `Saved`, of `capture_replica`.
+
+        model: a `Replica`, with its inner optimizer; or stages, which get what all agreed on.
+
+        The number of stages may differ, and that of replicas: one that was not there begins with
+        what all agreed on, and with the moments of one that was; what one did that is there no
+        more, since the last meeting, is lost.
+        """
+        if not isinstance(model, Replica):
+            return super().load_into(model, optimizer)
+        parts = {"optimizer": model.outer, "inner optimizer": optimizer}
+        kept = agree(lambda: self._kept_for(model, parts))
+        there = self.state["replica count"]
+        own = f"replicas.{model.index % there}."
+        fill_stages(self.path, kept, {"": (model, model.outer), own: (model.stages, optimizer)})
+        if model.index >= there:
+            model.begin_with_agreed()
+        restore_rng(self.state)
+        return self.state["position"]
+
+
+class ReplicaCheckpoints(PipelineCheckpoints):
+    """Checkpoints of replicas that train alone; what is saved is that of `capture_replica`."""
+
+    kind = ReplicaSaved

@@ -206,14 +206,18 @@ def copied(state: dict) -> dict:
     if optimizer := state["optimizer"]:
         moments = {index: {**each} for index, each in optimizer["state"].items()}
         copy["optimizer"] = optimizer | {"state": moments}
+    if replicas := state.get("replicas"):
+        copy["replicas"] = {index: copied(own) for index, own in replicas.items()}
     return copy
 
 
-def tensors_of(state: dict) -> Iterator[tuple[str, int | None, dict, Any]]:
+def tensors_of(state: dict, prefix: str = "") -> Iterator[tuple[str, int | None, dict, Any]]:
     """Each tensor: its name in the files, its parameter's index if the optimizer's, its place."""
     for key in state["model"]:
-        yield f"model.{key}", None, state["model"], key
+        yield f"{prefix}model.{key}", None, state["model"], key
     for index, of_one in (state["optimizer"] or {"state": {}})["state"].items():
         for key, value in of_one.items():
             if isinstance(value, torch.Tensor):
-                yield f"optimizer.{index}.{key}", index, of_one, key
+                yield f"{prefix}optimizer.{index}.{key}", index, of_one, key
+    for index, own in state.get("replicas", {}).items():  # see `capture_replica`
+        yield from tensors_of(own, f"replicas.{index}.")
