@@ -3,6 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from rankbook.live.failure.report import INTERRUPTED, MISMATCH
+from tests.live.report import GONE, HAD_FINISHED, NOT_COME
+
 RANK = 1  # the rank at fault, where one is
 # what makes a group, where a system leaves that to the reader: all have the same time-out
 TIMEOUT = 10
@@ -51,8 +54,10 @@ def _raises(name: str, statement: str, cause: str, after: str = "dist.all_reduce
     return Fault(name, f"if rank == 1: {statement}\n{after}", cause)
 
 
-STOPPED = r"Keyboard ?Interrupt|[Ii]nterrupted|SIGINT|signal: 2\b"
-DEATH = r"exited|ended|died|\bdead\b|is gone|exit ?code"
+# The words of the systems, and of our own reports.
+STOPPED = rf"Keyboard ?Interrupt|[Ii]nterrupted|SIGINT|signal: 2\b|{INTERRUPTED}"
+DEATH = rf"exited|ended|died|\bdead\b|{GONE}|exit ?code"
+DIFFER = rf"mismatch|not the same|differ|{MISMATCH}"
 FAULTS = (
     _raises("ValueError", "raise ValueError('rank one is unhappy')",
             r"ValueError: rank one is unhappy"),
@@ -68,13 +73,14 @@ FAULTS = (
     _raises("segmentation fault", "ctypes.string_at(0)",
             r"SIGSEGV|[Ss]egmentation|[Ss]ignal 11|sig=11\b|exit ?code\W*-11"),
     Fault("two shapes", "dist.all_reduce(torch.ones(2 + 2 * rank))",
-          r"mismatch|not the same|differ|16 vs 8|8 vs 16", ranked=False),
+          rf"{DIFFER}|16 vs 8|8 vs 16", ranked=False),
     Fault("two orders", "calls = [dist.all_reduce, lambda x: dist.broadcast(x, 0)]\n"
           "for call in calls[::1 - 2 * rank]: call(torch.ones(1000))",
-          r"mismatch|not the same|differ|in all_reduce\([^\n]*\n[^\n]*in broadcast\(",
+          rf"{DIFFER}|in all_reduce\([^\n]*\n[^\n]*in broadcast\(",
           ranked=False),
     Fault("rank 1 skips it", "if rank == 0: dist.all_reduce(t)",
-          r"finished|ended|had left|has not come|did not|never|without|is not in|not call"),
+          rf"finished|ended|had left|did not|never|without|is not in|not call"
+          rf"|{HAD_FINISHED}|{NOT_COME}"),
     Fault("endless loop, stopped", "print('in it', flush=True)\nwhile True: pass",
           STOPPED, ranked=False, interrupt=True),
     Fault("recv and recv, stopped", "print('in it', flush=True)\ndist.recv(t, src=1 - rank)",

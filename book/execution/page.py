@@ -20,6 +20,7 @@ from execution.outcome import Failure, Outcome
 from execution.spare import Spare
 from execution.turns import Turns
 from execution.watch import Watch
+from rankbook.live.failure.report import KILLED
 from rankbook.live.private import private_directory
 
 FOREVER = 10**6  # seconds: whether it gets on is for the watch to tell
@@ -27,7 +28,7 @@ OUTPUT_COMES = 300  # seconds until a busy machine has brought the last line of 
 GRACE = 20.0  # seconds from the interrupt of a page that stands still to its end
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 ARROW = re.compile(r"^-+> \d+ (.*)", re.MULTILINE)  # before the line, in IPython's report
-SIGNALLED = re.compile(r"\bkilled by SIG[A-Z]+")
+SIGNALLED = re.compile(rf"\b{KILLED}SIG[A-Z]+")
 
 
 def execute_page(

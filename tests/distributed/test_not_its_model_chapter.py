@@ -14,6 +14,7 @@ from rankbook.models import TransformerLM, initialise
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
 from tests.live.kernel import Notebook
+from tests.live.report import fails, raised
 
 VOCAB, WIDTH, LENGTH, BATCH = 50, 32, 6, 8
 MASK = nn.Transformer.generate_square_subsequent_mask(LENGTH)
@@ -149,6 +150,6 @@ def test_four_ranks_that_all_take_the_step():
     with Notebook() as notebook:
         assert not notebook.run("%load_ext rankbook\n%ranks start -n 4 --backend gloo").error
         result = notebook.run(FOUR)
-    assert result.error.startswith("CellFailed: rank 2 raised RuntimeError")
+    assert result.error.startswith(fails(raised(2, "RuntimeError")))
     assert "Expected tensor for argument #1 'indices'" in result.error
     assert "imed out" not in result.error

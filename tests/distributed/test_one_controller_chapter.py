@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rankbook.live.failure.report import INTERRUPTED, MISMATCH
 from tests.live.kernel import Notebook
+from tests.live.report import blocked, called, died, fails, gone, stopped
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "chapters" / "en" / "A2_one_controller.ipynb"
@@ -33,23 +35,23 @@ def failed(notebook: Notebook, name: str) -> list[str]:
 
 def test_the_reports_name_rank_1_and_what_works_afterwards(ranks):
     raised = failed(ranks, "fail-raises")
-    assert raised[0] == "CellFailed: rank 1 raised ValueError: no data on rank 1"
-    assert any(line.startswith("rank 0 was blocked in all_reduce") for line in raised)
+    assert raised[0] == fails(raised(1, "ValueError: no data on rank 1"))
+    assert any(line.startswith(blocked(0, "all_reduce")) for line in raised)
 
     shape = failed(ranks, "fail-shape")
-    assert shape[0].startswith("CellFailed: collective mismatch")
+    assert shape[0] == fails(MISMATCH)
     for rank, length in ((0, 4), (1, 8)):
-        assert shape[1 + rank].startswith(f"rank {rank} called all_reduce(float32 [{length}])")
+        assert shape[1 + rank].startswith(called(rank, f"all_reduce(float32 [{length}])"))
 
     assert not ranks.run(cells()["stop-button"]).error
     hangs = failed(ranks, "fail-hangs")
-    assert hangs[0] == "CellFailed: The cell was interrupted."
-    assert hangs[1].startswith("rank 0 was blocked in all_reduce")
-    assert hangs[2].startswith("rank 1 stopped in time.sleep(600)")
+    assert hangs[0] == fails(INTERRUPTED)
+    assert hangs[1].startswith(blocked(0, "all_reduce"))
+    assert hangs[2].startswith(stopped(1, "time.sleep(600)"))
     assert not ranks.run(cells()["after-hangs"]).error  # all three left the ranks usable
 
     killed = failed(ranks, "fail-killed")
-    assert killed[0] == "CellFailed: rank 1 is gone: killed by SIGKILL"
+    assert killed[0].startswith(fails(gone(1, died(-9))))
     assert "is gone" in ranks.run("%%ranks\nstep()").error
     assert not ranks.run("%ranks restart").error
     assert "name 'step' is not defined" in ranks.run("%%ranks\nstep()").error

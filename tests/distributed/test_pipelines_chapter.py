@@ -17,6 +17,7 @@ from rankbook.parallel.pipeline import stage_module, traced_modules
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
 from tests.live.kernel import Notebook
+from tests.live.report import blocked, died, fails, gone, raised
 
 WIDTH, LENGTH, BATCH = 32, 6, 8
 mse = nn.functional.mse_loss
@@ -192,17 +193,17 @@ def live():
 
 def test_a_stage_that_raises_in_the_middle_of_a_schedule(live):
     result = live.run(SCHEDULE.replace("fault ==", "'raises' =="))
-    assert result.error.startswith("CellFailed: rank 1 raised RuntimeError")
+    assert result.error.startswith(fails(raised(1, "RuntimeError")))
     assert "imed out" not in result.error  # the others were freed, nobody waited for a time-out
     assert "ValueError: boom" in result.error
     for rank in (0, 2):
-        assert f"rank {rank} was blocked in schedule.step(*inputs, target=x)" in result.error
+        assert blocked(rank, "schedule.step(*inputs, target=x)") in result.error
     assert not live.run(SCHEDULE.replace("fault ==", "None ==")).error
 
 
 def test_a_rank_that_dies_in_the_middle_of_a_schedule(live):
     result = live.run(SCHEDULE.replace("fault ==", "'dies' =="))
-    assert result.error.startswith("CellFailed: rank 1 is gone: killed by SIGKILL")
+    assert result.error.startswith(fails(gone(1, died(-9))))
     assert "imed out" not in result.error
     assert not live.run("%ranks restart").error
     assert not live.run(SCHEDULE.replace("fault ==", "None ==")).error

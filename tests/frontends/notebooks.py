@@ -4,6 +4,8 @@ from pathlib import Path
 
 import nbformat
 
+from tests.live.report import blocked, raised
+
 LOAD, START, STOP = "%load_ext rankbook", "%ranks start -n 2", "%ranks stop"
 SUM = """%%ranks
 t = torch.tensor([rank + 1])
@@ -19,7 +21,7 @@ dist.barrier()"""
 AFTERWARDS = "print('not ' + 'reached')"
 FAILING = [LOAD, START, SUM, LAUNCH, FAIL, AFTERWARDS]
 SHOWN = ["[0-1] sum 3", "[0-1] world of 2"]
-CAUSE = ["rank 1 raised ValueError: the cause", "rank 0 was blocked in", "barrier(), cell line 4"]
+CAUSE = [raised(1, "ValueError: the cause"), blocked(0, "").strip(), "barrier(), cell line 4"]
 
 
 def write(path: Path, cells: list[str]) -> Path:

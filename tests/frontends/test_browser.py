@@ -11,6 +11,7 @@ import pytest
 from bookext.drawings import with_pictures
 from playwright.sync_api import TimeoutError, expect
 
+from rankbook.live.failure.report import INTERRUPTED
 from tests.frontends.notebooks import CAUSE, FAIL, LOAD, SHOWN, START, SUM, write
 from tests.waiting import SOON
 
@@ -128,7 +129,7 @@ def test_a_reader_runs_fails_and_stops_cells(browser, server, tmp_path, name):
     page.begin(4)
     page.until(4, "begun")
     page.stop()
-    page.until(4, "was interrupted")
+    page.until(4, INTERRUPTED)
     page.begin(5)
     page.until(5, SHOWN[0])
     context.close()

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from rankbook.live.failure.report import INTERRUPTED
 from tests.live.kernel import Notebook
+from tests.live.report import STILL_WAITS
 from tests.wheel.environment import ROOT
 
 PAGES = {name: ROOT / "src" / "rankbook" / name for name in ("README.md", "README.zh.md")}
@@ -46,11 +48,11 @@ def notebook():
 def test_the_cells_show_what_the_page_says(notebook):
     for code, shown in cells("README.md"):
         notebook.begin(code)
-        if "still waits" in shown:  # it hangs, says so, and is stopped
+        if STILL_WAITS in shown:  # it hangs, says so, and is stopped
             for line in shown.splitlines():
                 notebook.until(re.escape(line))
             notebook.interrupt()
-            assert "was interrupted" in notebook.finish().error
+            assert INTERRUPTED in notebook.finish().error
         else:
             result = notebook.finish()
             assert plain(result.text + result.error) == plain(shown), code

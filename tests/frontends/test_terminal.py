@@ -5,6 +5,7 @@ import sys
 import pexpect
 import pytest
 
+from rankbook.live.failure.report import INTERRUPTED
 from tests.frontends.notebooks import CAUSE, FAIL, LAUNCH, LOAD, SHOWN, START, SUM
 from tests.live.kernel import COLOUR
 from tests.waiting import SOON
@@ -70,6 +71,6 @@ def test_ranks_in_a_terminal(terminal):
     terminal.type(SLEEP)
     terminal.until("begun")
     terminal.interrupt()
-    assert "was interrupted" in terminal.until(PROMPT)
+    assert INTERRUPTED in terminal.until(PROMPT)
     assert SHOWN[0] in terminal.run(SUM)
     terminal.leave()  # the ranks, that nobody stopped, end as well

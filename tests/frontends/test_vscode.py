@@ -22,6 +22,7 @@ import pytest
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
+from rankbook.live.failure.report import INTERRUPTED
 from tests.frontends.notebooks import CAUSE, FAIL, LAUNCH, LOAD, SHOWN, START, SUM
 from tests.frontends.traces import Traces
 from tests.live.kernel import COLOUR
@@ -196,7 +197,7 @@ def test_the_stop_button_ends_the_cell_and_keeps_the_ranks(code, how):
         code.interrupt()
     else:
         assert code.control("interrupt_request")["status"] == "ok"
-    assert "was interrupted" in code.read(request)
+    assert INTERRUPTED in code.read(request)
     assert code.run(SUM) == f"{SHOWN[0]}\n"
 
 
@@ -206,7 +207,7 @@ def test_a_subshell_sees_the_ranks_while_a_cell_runs(code):
     code.read(request, "begun")
     assert "rank 1: process" in code.read(code.begin("%ranks status", False, subshell))
     code.interrupt()
-    assert "was interrupted" in code.read(request)
+    assert INTERRUPTED in code.read(request)
     code.control("delete_subshell_request", {"subshell_id": subshell})
 
 

@@ -5,6 +5,18 @@ In most, rank 1 raises while rank 0 waits for it. ``until_left(1)``: until rank 
 
 from dataclasses import dataclass, field
 
+from rankbook.live.failure.report import MISMATCH
+from tests.live.report import (
+    BLOCKED,
+    CONSEQUENCE,
+    IN_VAIN,
+    THEN,
+    blocked,
+    left_waiting,
+    raised,
+    stopped,
+)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -21,26 +33,29 @@ class Cell:
 
 
 # What tells that a wait was not recognised, or that the judge gave up.
-NEVER = ["Timed out waiting 3600000ms", "after 3600000 ms", "mismatch", "in vain"]
+NEVER = ["Timed out waiting 3600000ms", "after 3600000 ms", MISMATCH, IN_VAIN]
+
+
+BOOM = raised(1, "ValueError: boom")
 
 
 def raising(expression: str, text: str) -> Cell:
     """Rank 1 raises something of its own, whatever it reads like."""
     code = f"if rank == 1:\n    raise {expression}\ndist.barrier()"
-    words = ["----> 3     raise", "rank 0 was blocked in barrier(), cell line 4"]
-    return Cell(code, f"rank 1 raised {text}", words, ["a consequence"])
+    words = ["----> 3     raise", blocked(0, "barrier()", 4)]
+    return Cell(code, raised(1, text), words, [CONSEQUENCE])
 
 
 def everywhere(expression: str, text: str) -> Cell:
     """All ranks raise the same: nobody waited."""
-    return Cell(f"raise {expression}", f"[0-1] raised {text}", ["----> 2 raise"], ["blocked"])
+    return Cell(f"raise {expression}", raised((0, 1), text), ["----> 2 raise"], [BLOCKED])
 
 
-def waiting(code: str, blocked: str, before: str = "") -> Cell:
-    """Rank 0 waits in `code` while rank 1 fails; `blocked`: what is said of it."""
+def waiting(code: str, call: str, line: int | None = None, before: str = "") -> Cell:
+    """Rank 0 waits in `code` while rank 1 fails: in `call`, or one that begins so."""
     boom = "if rank == 1:\n    raise ValueError('boom')\n"
-    words = ["raise ValueError('boom')", f"rank 0 was blocked in {blocked}"]
-    return Cell(f"{before}{boom}{code}", "rank 1 raised ValueError: boom", words, ["a consequence"])
+    words = ["raise ValueError('boom')", blocked(0, call, line)]
+    return Cell(f"{before}{boom}{code}", BOOM, words, [CONSEQUENCE])
 
 
 RAISED = {
@@ -94,10 +109,10 @@ FUNCTIONAL = "import torch.distributed._functional_collectives as fc\n"
 STORE = "store = dist.distributed_c10d._get_default_store()\n"
 
 WAITS = {
-    "barrier": waiting("dist.barrier()", "barrier(), cell line 4"),
-    "all_reduce": waiting("dist.all_reduce(torch.ones(2))", "all_reduce(float32 [2]), cell line 4"),
+    "barrier": waiting("dist.barrier()", "barrier()", 4),
+    "all_reduce": waiting("dist.all_reduce(torch.ones(2))", "all_reduce(float32 [2])", 4),
     "broadcast": waiting(
-        "dist.broadcast(torch.ones(2), src=1)", "broadcast(float32 [2], src=1), cell line 4"),
+        "dist.broadcast(torch.ones(2), src=1)", "broadcast(float32 [2], src=1)", 4),
     "all_gather": waiting(
         "dist.all_gather([torch.ones(1), torch.ones(1)], torch.ones(1))", "all_gather("),
     "reduce_scatter": waiting(
@@ -105,57 +120,57 @@ WAITS = {
     "all_to_all": waiting(
         "dist.all_to_all_single(torch.ones(2), torch.ones(2))", "all_to_all_single("),
     "objects": waiting("dist.all_gather_object([0, 0], 'x')",
-                       "dist.all_gather_object([0, 0], 'x'), cell line 4"),
+                       "dist.all_gather_object([0, 0], 'x')", 4),
     "an object": waiting("dist.broadcast_object_list([0], src=1)", "broadcast_object_list("),
-    "monitored_barrier": waiting("dist.monitored_barrier()", "dist.monitored_barrier(), cell line"),
-    "recv": waiting("dist.recv(torch.ones(1), src=1)", "recv(float32 [1], src=1), cell line 4"),
-    "recv from anybody": waiting("dist.recv(torch.ones(1))", "recv(float32 [1]), cell line 4"),
+    "monitored_barrier": waiting("dist.monitored_barrier()", "dist.monitored_barrier()", 4),
+    "recv": waiting("dist.recv(torch.ones(1), src=1)", "recv(float32 [1], src=1)", 4),
+    "recv from anybody": waiting("dist.recv(torch.ones(1))", "recv(float32 [1])", 4),
     "a request": waiting("dist.irecv(torch.ones(1), src=1).wait()", "dist.irecv(torch.ones(1)"),
     "requests": waiting(
         "for r in dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.ones(1), 1)]):\n"
-        "    r.wait()", "r.wait(), cell line 5"),
+        "    r.wait()", "r.wait()", 5),
     "an asynchronous call": waiting(
         "work = dist.all_reduce(torch.ones(2), async_op=True)\nwork.wait()",
-        "work.wait() for all_reduce(float32 [2]), cell line 5"),
+        "work.wait() for all_reduce(float32 [2])", 5),
     "a future": waiting(
         "work = dist.all_reduce(torch.ones(2), async_op=True)\nwork.get_future().wait()",
-        "work.get_future().wait() for all_reduce(float32 [2]), cell line 5"),
+        "work.get_future().wait() for all_reduce(float32 [2])", 5),
     "a function of the reader's": waiting(
         "def average(t):\n    dist.all_reduce(t)\naverage(torch.ones(2))",
-        "all_reduce(float32 [2]), cell line 6"),
-    "new_group": waiting("dist.new_group([0, 1])", "dist.new_group([0, 1]), cell line 4"),
-    "a key": waiting("store.get('nokey')", "store.get('nokey'), cell line 5", STORE),
-    "keys": waiting("store.wait(['nokey'])", "store.wait(['nokey']), cell line 5", STORE),
+        "all_reduce(float32 [2])", 6),
+    "new_group": waiting("dist.new_group([0, 1])", "dist.new_group([0, 1])", 4),
+    "a key": waiting("store.get('nokey')", "store.get('nokey')", 5, STORE),
+    "keys": waiting("store.wait(['nokey'])", "store.wait(['nokey'])", 5, STORE),
     "a thread": waiting(
         "t = threading.Thread(target=dist.barrier)\nt.start()\nt.join()",
-        "barrier() in a thread, cell line 7", "import threading\n"),
+        "barrier() in a thread", 7, "import threading\n"),
     "a pool": waiting(
         "with Pool(1) as pool:\n    pool.submit(dist.barrier).result()",
-        "barrier() in a thread, cell line 6",
+        "barrier() in a thread", 6,
         "from concurrent.futures import ThreadPoolExecutor as Pool\n"),
     "full_tensor": waiting(
-        "d.full_tensor()", "all_gather(float32 [2]) of d.full_tensor(), cell line 6", MESH),
-    "an operation on a DTensor": waiting("d.sum().full_tensor()", "all_", MESH),
+        "d.full_tensor()", "all_gather(float32 [2]) of d.full_tensor()", 6, MESH),
+    "an operation on a DTensor": waiting("d.sum().full_tensor()", "all_", before=MESH),
     "a functional collective": waiting(
         "x = fc.all_reduce(torch.ones(3), 'sum', dist.group.WORLD)\nx + 1",
-        "all_reduce(float32 [3]) of x + 1, cell line 6", FUNCTIONAL),
+        "all_reduce(float32 [3]) of x + 1", 6, FUNCTIONAL),
     "its wait": waiting(
         "fc.wait_tensor(fc.all_gather_tensor(torch.ones(3), 0, dist.group.WORLD))",
-        "all_gather(float32 [3]), cell line 5", FUNCTIONAL),
+        "all_gather(float32 [3])", 5, FUNCTIONAL),
     "making DDP": waiting("DDP(torch.nn.Linear(2, 2))",
-                          "all_gather(int64 [1]) of DDP(torch.nn.Linear(2, 2)), cell line 5", DDP),
+                          "all_gather(int64 [1]) of DDP(torch.nn.Linear(2, 2))", 5, DDP),
     "DDP's backward": waiting(
-        "loss.backward()", "all_reduce(float32 [6]) of DDP's backward, cell line 7", MODEL),
-    "FSDP's forward": waiting("model(torch.ones(1, 2))", "all_gather", FULLY),
+        "loss.backward()", "all_reduce(float32 [6]) of DDP's backward", 7, MODEL),
+    "FSDP's forward": waiting("model(torch.ones(1, 2))", "all_gather", before=FULLY),
     "FSDP's backward": waiting(
-        "loss.backward()", "", FULLY + "loss = model(torch.ones(1, 2)).sum()\n"),
+        "loss.backward()", "", before=FULLY + "loss = model(torch.ones(1, 2)).sum()\n"),
     "a pipeline": waiting(
-        "schedule.step(torch.ones(2, 2)) if rank == 0 else None", "", PIPE),
+        "schedule.step(torch.ones(2, 2)) if rank == 0 else None", "", before=PIPE),
     "a distributed checkpoint": waiting(
         "dcp.save({'x': torch.ones(2)}, checkpoint_id='/tmp/rankbook-never')", "",
-        "import torch.distributed.checkpoint as dcp\n"),
+        before="import torch.distributed.checkpoint as dcp\n"),
     "await": waiting(
-        "import asyncio\nawait asyncio.sleep(0)\ndist.barrier()", "barrier(), cell line 6"),
+        "import asyncio\nawait asyncio.sleep(0)\ndist.barrier()", "barrier()", 6),
 }  # fmt: skip
 
 LOADER = """class Data(torch.utils.data.Dataset):
@@ -166,7 +181,7 @@ LOADER = """class Data(torch.utils.data.Dataset):
 if rank == 1:
     list(torch.utils.data.DataLoader(Data(), num_workers=1))
 dist.barrier()"""
-BARRIER = "rank 0 was blocked in barrier(), cell line 9"
+BARRIER = blocked(0, "barrier()", 9)
 WRAP = """try:
     if rank == 1:
         raise ValueError('boom')
@@ -177,76 +192,70 @@ except RuntimeError as error:
 CHAINS = {
     "a loader's worker raises": Cell(
         LOADER.format("raise ConnectionError('Connection reset by peer')"),
-        "rank 1 raised ConnectionError: Caught ConnectionError in DataLoader worker process 0.",
-        ["Connection reset by peer", BARRIER], ["a consequence"]),
+        raised(1, "ConnectionError: Caught ConnectionError in DataLoader worker process 0."),
+        ["Connection reset by peer", BARRIER], [CONSEQUENCE]),
     "a loader's worker aborts": Cell(
-        LOADER.format("import os; os.abort()"), "rank 1 raised RuntimeError: DataLoader worker",
-        ["Aborted", BARRIER], ["a consequence"]),
+        LOADER.format("import os; os.abort()"), raised(1, "RuntimeError: DataLoader worker"),
+        ["Aborted", BARRIER], [CONSEQUENCE]),
     "a group of exceptions": Cell(
         "if rank == 1:\n    raise ExceptionGroup('two', [OSError('Broken pipe'), KeyError('b')])\n"
-        "dist.barrier()", "rank 1 raised ExceptionGroup: two (2 sub-exceptions)",
-        ["Cell line 3", "OSError: Broken pipe", "KeyError: 'b'",
-         "rank 0 was blocked in barrier()"]),
+        "dist.barrier()", raised(1, "ExceptionGroup: two (2 sub-exceptions)"),
+        ["Cell line 3", "OSError: Broken pipe", "KeyError: 'b'", blocked(0, "barrier()")]),
     "recursion": Cell(
         "def f(n):\n    return f(n + 1)\nif rank == 1:\n    f(0)\ndist.barrier()",
-        "rank 1 raised RecursionError: maximum recursion depth exceeded",
-        [" more ...", "rank 0 was blocked in barrier(), cell line 6"], ["a consequence"]),
+        raised(1, "RecursionError: maximum recursion depth exceeded"),
+        [" more ...", blocked(0, "barrier()", 6)], [CONSEQUENCE]),
     "wrapped": Cell(
         WRAP.format("raise LookupError('no training') from error"),
-        "rank 1 raised ValueError: boom",
-        ["rank 0 was blocked in all_reduce(float32 [2]), cell line 5, "
-         "then raised LookupError: no training"]),
+        BOOM, [blocked(0, "all_reduce(float32 [2])", 5, "LookupError: no training")]),
     "wrapped without a word": Cell(
-        WRAP.format("raise LookupError('no training') from None"), "rank 1 raised ValueError: boom",
-        ["rank 0 was blocked in all_reduce(float32 [2]), cell line 5, "
-         "then raised LookupError: no training"]),
+        WRAP.format("raise LookupError('no training') from None"), BOOM,
+        [blocked(0, "all_reduce(float32 [2])", 5, "LookupError: no training")]),
     "a group with what was suffered": Cell(
-        WRAP.format("raise ExceptionGroup('all', [error])"), "rank 1 raised ValueError: boom",
-        ["then raised ExceptionGroup: all (1 sub-exception)"]),
+        WRAP.format("raise ExceptionGroup('all', [error])"), BOOM,
+        [f"{THEN}ExceptionGroup: all (1 sub-exception)"]),
     "a group with one of its own": Cell(
         WRAP.format("raise ExceptionGroup('all', [error, KeyError('mine')]) from None"),
-        "rank 1 raised ValueError: boom", ["rank 0 raised ExceptionGroup: all (2 sub-exceptions)"]),
+        BOOM, [raised(0, "ExceptionGroup: all (2 sub-exceptions)")]),
     "raised again": Cell(
-        WRAP.format("raise error"), "rank 1 raised ValueError: boom",
-        ["rank 0 was blocked in all_reduce(float32 [2]), cell line 5"], ["then raised"]),
+        WRAP.format("raise error"), BOOM, [blocked(0, "all_reduce(float32 [2])", 5)], [THEN]),
     "passed over": Cell(
-        WRAP.format("print('goes on')"), "rank 1 raised ValueError: boom", [], ["rank 0 raised"]),
+        WRAP.format("print('goes on')"), BOOM, [], [raised(0, "")]),
     "passed over, then a mistake": Cell(
-        WRAP.format("pass") + "\n[][rank]", "rank 1 raised ValueError: boom",
-        ["rank 0 raised IndexError: list index out of range"]),
+        WRAP.format("pass") + "\n[][rank]", BOOM,
+        [raised(0, "IndexError: list index out of range")]),
     "the text of an exception raises": Cell(
         "class Odd(Exception):\n    def __str__(self):\n        raise TypeError('no')\n"
         "if rank == 1:\n    raise Odd\ndist.barrier()",
-        "rank 1 raised Odd: <its text could not be made: __str__ raised TypeError>",
-        ["rank 0 was blocked in barrier(), cell line 7"]),
+        raised(1, "Odd: <its text could not be made: __str__ raised TypeError>"),
+        [blocked(0, "barrier()", 7)]),
     "exit()": Cell(
-        "if rank == 1:\n    exit()\ndist.barrier()", "rank 1 raised SystemExit",
-        ["rank 0 was blocked in barrier(), cell line 4"]),
+        "if rank == 1:\n    exit()\ndist.barrier()", raised(1, "SystemExit"),
+        [blocked(0, "barrier()", 4)]),
     "a mistake in a collective": Cell(
-        "dist.all_reduce(rank)" , "[0-1] raised TypeError", ["dist.all_reduce(rank)"], ["blocked"]),
+        "dist.all_reduce(rank)", raised((0, 1), "TypeError"), ["dist.all_reduce(rank)"], [BLOCKED]),
     "a mistake in a collective, in native code": Cell(
-        "dist.broadcast(torch.ones(2).to_sparse(), 0)", "[0-1] raised ", [], ["a consequence"]),
+        "dist.broadcast(torch.ones(2).to_sparse(), 0)", raised((0, 1), ""), [], [CONSEQUENCE]),
     "a mistake in backward": Cell(
-        "torch.ones(2).sum().backward()", "[0-1] raised RuntimeError: element 0 of tensors does",
-        [], ["a consequence"]),
+        "torch.ones(2).sum().backward()", raised((0, 1), "RuntimeError: element 0 of tensors does"),
+        [], [CONSEQUENCE]),
     "both fail, each by itself": Cell(
         "raise ValueError('a') if rank == 0 else KeyError('b')", "rank ",
-        ["rank 0 raised ValueError: a", "rank 1 raised KeyError: 'b'"], ["a consequence"]),
+        [raised(0, "ValueError: a"), raised(1, "KeyError: 'b'")], [CONSEQUENCE]),
     "nobody came": Cell(
         "from datetime import timedelta\n"
         "if rank == 0:\n    until_left(1)\n"
         "    dist.monitored_barrier(timeout=timedelta(seconds=1))",
-        "rank 1 had finished the cell while rank 0 waited in "
-        "dist.monitored_barrier(timeout=timedelta(seconds=1)), cell line 5",
+        left_waiting(1, 0, "dist.monitored_barrier(timeout=timedelta(seconds=1))", 5),
         ["RuntimeError: [Rank 0]: Rank 1 failed to pass"]),
     "one skips a call": Cell(
         "from datetime import timedelta\npair = dist.new_group([0, 1])\n"
         "if rank == 0:\n    until_left(1)\n"
         "    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=1), pair)\n"
         "    dist.all_reduce(torch.ones(4), group=pair)",
-        "rank 1 had finished the cell while rank 0 waited in all_reduce(float32 [4]), cell line 7",
-        ["rank 0 stopped in all_reduce(float32 [4]), cell line 7: RuntimeError: Timed out "]),
-    "a syntax error": Cell("x = = 1", "[0-1] raised SyntaxError: invalid syntax", [], ["blocked"]),
+        left_waiting(1, 0, "all_reduce(float32 [4])", 7),
+        [stopped(0, "all_reduce(float32 [4])", 7, "RuntimeError: Timed out ...")]),
+    "a syntax error": Cell("x = = 1", raised((0, 1), "SyntaxError: invalid syntax"), [], [BLOCKED]),
     "a warning as an error": raising("UserWarning('Aborted')", "UserWarning: Aborted"),
 }  # fmt: skip
 
@@ -254,24 +263,22 @@ PAIR = "pair = dist.new_group([0, 1])\n"
 THREE = {
     "two raise, one waits": Cell(
         "if rank:\n    raise ConnectionError('Broken pipe')\ndist.barrier()",
-        "[1-2] raised ConnectionError: Broken pipe", ["rank 0 was blocked in barrier()"]),
+        raised((1, 2), "ConnectionError: Broken pipe"), [blocked(0, "barrier()")]),
     "a chain of waits": Cell(
         "if rank == 2:\n    raise ValueError('aborted')\ndist.recv(torch.ones(1), src=rank + 1)",
-        "rank 2 raised ValueError: aborted",
-        ["rank 0 was blocked in recv(float32 [1], src=1), cell line 4",
-         "rank 1 was blocked in recv(float32 [1], src=2), cell line 4"], ["a consequence"]),
+        raised(2, "ValueError: aborted"),
+        [blocked(0, "recv(float32 [1], src=1)", 4), blocked(1, "recv(float32 [1], src=2)", 4)],
+        [CONSEQUENCE]),
     "a group of some": Cell(
         PAIR + "if rank == 1:\n    raise ValueError('boom')\n"
         "if rank == 0:\n    dist.all_reduce(torch.ones(2), group=pair)",
-        "rank 1 raised ValueError: boom",
-        ["rank 0 was blocked in all_reduce(float32 [2]), cell line 6"], ["rank 2 was"]),
+        BOOM, [blocked(0, "all_reduce(float32 [2])", 6)], [blocked(2, "")]),
     "different waits": Cell(
         "if rank == 1:\n    raise OSError('writev')\n"
         "dist.barrier() if rank == 2 else dist.recv(torch.ones(1), src=1)",
-        "rank 1 raised OSError: writev",
-        ["rank 0 was blocked in recv(float32 [1], src=1), cell line 4",
-         "rank 2 was blocked in barrier(), cell line 4"]),
+        raised(1, "OSError: writev"),
+        [blocked(0, "recv(float32 [1], src=1)", 4), blocked(2, "barrier()", 4)]),
     "all raise the words of gloo": Cell(
         "raise RuntimeError('Connection closed by peer')",
-        "[0-2] raised RuntimeError: Connection closed by peer", [], ["blocked", "a consequence"]),
+        raised((0, 1, 2), "RuntimeError: Connection closed by peer"), [], [BLOCKED, CONSEQUENCE]),
 }  # fmt: skip

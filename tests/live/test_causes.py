@@ -4,7 +4,6 @@ Nothing here ends by itself: a wait that is not recognised lasts, and fails the 
 """
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,6 +12,18 @@ import pytest
 
 from tests.live.causes import CHAINS, NEVER, RAISED, THREE, WAITS, Cell
 from tests.live.conftest import SLOW
+from tests.live.report import (
+    BLOCKED,
+    STILL_WAITS,
+    called,
+    died,
+    fails,
+    gone,
+    not_come,
+    raised,
+    still_waits,
+    went_on,
+)
 
 CELLS = RAISED | WAITS | CHAINS
 LOADED = [
@@ -70,9 +81,9 @@ def check(live, cell: Cell) -> None:
     result = live.run(f"%%ranks\n{cell.code}")
     shown = result.text + result.error
     # a rank that comes late goes on for a moment, but not where it then waits
-    went_on = re.findall(r"goes on after rank \d failed: (.*)", result.text)
-    assert [place for place in went_on if f"blocked in {place}" in result.error] == [], shown
-    assert result.error.startswith(f"CellFailed: {cell.head}"), shown
+    late = [f"{BLOCKED}{place}" for place in went_on(result.text)]
+    assert [place for place in late if place in result.error] == [], shown
+    assert result.error.startswith(fails(cell.head)), shown
     assert [word for word in cell.words if word not in result.error] == [], shown
     never = [word for word in [*NEVER, *cell.never] if word not in cell.head]
     assert [word for word in never if word in shown] == [], shown
@@ -114,9 +125,9 @@ def test_a_hang_is_told_while_it_lasts(ranks, gate, tmp_path):
     gate.open()
     result = two.finish()
     lines = result.text.split("\n")
-    assert lines[0] == "[0] still waits in all_reduce(float32 [2]), cell line 7"
-    assert lines[1].startswith("[1] has not come: it is in ") and "cell line 5" in lines[1]
-    assert (result.text.count("still waits"), result.error) == (1, "")
+    assert lines[0] == still_waits("[0]", "all_reduce(float32 [2])", 7)
+    assert lines[1].startswith(not_come("[1]", "")) and "cell line 5" in lines[1]
+    assert (result.text.count(STILL_WAITS), result.error) == (1, "")
 
 
 APART = """import torch.distributed._functional_collectives as fc
@@ -128,12 +139,12 @@ def test_calls_that_differ_below_python_are_named(ranks):
     """The check does not see them; torch's flight recorder does."""
     two = ranks(2)
     two.begin(f"%%ranks\n{APART}")
-    both = r"(?s)(\[[01]\] still waits in .*){2}"  # else one may be interrupted before its call
+    both = rf"(?s)(\[[01]\]{STILL_WAITS}.*){{2}}"  # else one may be interrupted before its call
     if two.until_idle_or(both):
         two.interrupt()
     lines = two.finish().error.split("\n")
-    assert "rank 0 called all_reduce(float32 [2]), cell line 4" in lines
-    assert "rank 1 called broadcast(float32 [2]), cell line 4" in lines
+    assert called(0, "all_reduce(float32 [2])", 4) in lines
+    assert called(1, "broadcast(float32 [2])", 4) in lines
 
 
 def test_variables_and_collectives_survive_all_that(ranks):
@@ -149,6 +160,5 @@ def test_the_cause_is_named_among_three(ranks):
     for cell in THREE.values():
         check(live, cell)
     report = live.run(f"%%ranks\n{DIES}").error
-    words = ["rank 1 is gone: killed by SIGKILL", "rank 0 ",
-             "rank 2 raised ConnectionError: Connection reset by peer"]  # fmt: skip
+    words = [gone(1, died(-9)), "rank 0 ", raised(2, "ConnectionError: Connection reset by peer")]
     assert [word for word in words if word not in report] == [], report

@@ -5,12 +5,15 @@ import signal
 
 import pytest
 
+from rankbook.live.failure import report
+from tests.live.report import died, fails, gone
+
 RANKS = [2, 4]  # where one is left, and where three are
 DEATHS = {
-    "exit": ("os._exit(7)", "it left with exit code 7"),
-    "kill": ("os.kill(os.getpid(), 9)", "killed by SIGKILL"),
-    "segfault": ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
-    "abort": ("os.abort()", "killed by SIGABRT"),
+    "exit": ("os._exit(7)", died(7)),
+    "kill": ("os.kill(os.getpid(), 9)", died(-9)),
+    "segfault": ("import ctypes; ctypes.string_at(0)", died(-11)),
+    "abort": ("os.abort()", died(-6)),
 }
 
 
@@ -19,8 +22,9 @@ def test_a_rank_dies_while_the_others_wait(live, how):
     code, ending = DEATHS[how]
     live.run("%%ranks\nimport os\nkept = 'kept'")
     result = live.run(f"%%ranks\nif rank == 1:\n    {code}\ndist.barrier()")
-    assert result.error.startswith(f"CellFailed: rank 1 is gone: {ending}")
-    assert "The variables of [1] are lost" in result.error
+    assert result.error.startswith(fails(gone(1, ending)))
+    alive = [rank for rank in range(live.world_size) if rank != 1]
+    assert report.lost([1], alive) in result.error
     if how in ("segfault", "abort"):  # the interpreter could still say where
         assert "line 3 of the cell" in result.error
     assert f"rank 1 is gone ({ending}" in live.run("%%ranks\n1").error
@@ -34,8 +38,8 @@ def test_a_rank_dies_while_no_cell_runs(live):
     status = live.run("%ranks status").text
     pid = int(status.split("rank 1: process ")[1].split(",")[0])
     os.kill(pid, signal.SIGKILL)
-    live.run_until("%ranks status", "rank 1: killed by SIGKILL")
-    assert "rank 1 is gone (killed by SIGKILL" in live.run("%%ranks\n1").error
+    live.run_until("%ranks status", f"rank 1: {died(-9)}")
+    assert f"rank 1 is gone ({died(-9)}" in live.run("%%ranks\n1").error
     assert not live.run("%ranks restart").error
 
 
@@ -48,15 +52,15 @@ def test_a_rank_that_ignores_the_interrupt_is_killed(live):
     error = live.finish().error
     live.run("interrupt.KILL = patience")
     for rank in range(live.world_size):
-        assert f"rank {rank} is gone: it ignored the interrupt and was killed" in error
-    assert f"The variables of [0-{live.world_size - 1}] are lost. Start afresh" in error
+        assert gone(rank, report.IGNORED) in error
+    assert report.lost(list(range(live.world_size)), []) in error
     assert not live.run("%ranks restart").error
 
 
 def test_the_server_that_forks_ranks_is_replaced(live):
     live.run("from multiprocessing import forkserver as f\nimport os")
     live.run("os.kill(f._forkserver._forkserver_pid, 9)")
-    live.run_until("%ranks status", "rank 1: it left with exit code 255")  # nobody saw how
+    live.run_until("%ranks status", f"rank 1: {died(255)}")  # nobody saw how
     assert "is gone" in live.run("%%ranks\n1").error
     result = live.run("%ranks restart")
     assert not result.error and "ranks after" in result.text

@@ -1,13 +1,18 @@
 """Every failure a reader can meet: it ends, names its cause, and the next cell works.
 
-The group's time-out is an hour (conftest): what ends was ended, and "was blocked" says by whom.
+The group's time-out is an hour (conftest): what ends was ended, and the report says by whom.
 """
 
 import re
 
 import pytest
 
+from rankbook.live.failure import report
+from tests.live.report import blocked, fails, goes_on, raised, still_waits, stopped
 from tests.waiting import until
+
+BOOM = raised(1, "ValueError: boom")
+STOPPED = fails(report.INTERRUPTED)
 
 ALIVE = "%%ranks\nt = torch.ones(1); dist.all_reduce(t); print(kept, int(t))"
 
@@ -30,16 +35,16 @@ def test_one_rank_raises_while_the_others_wait(live):
     code = "%%ranks\nt = torch.ones(2)\nif rank == 1:\n    raise ValueError('boom')\n"
     result = live.run(code + "dist.all_reduce(t)")
     cause, *rest = result.error.split("\n")
-    assert cause == "CellFailed: rank 1 raised ValueError: boom"
+    assert cause == fails(BOOM)
     assert "----> 4     raise ValueError('boom')" in result.error
     for rank in others(live):
-        assert f"rank {rank} was blocked in all_reduce(float32 [2]), cell line 5" in rest
+        assert blocked(rank, "all_reduce(float32 [2])", 5) in rest
 
 
 def test_the_others_wait_in_a_request(live):
     code = "%%ranks\nif rank == 1:\n    raise ValueError('boom')\n"
     result = live.run(code + "request = dist.irecv(torch.ones(1), src=1)\nrequest.wait()")
-    assert "rank 0 was blocked in request.wait(), cell line 5" in result.error
+    assert blocked(0, "request.wait()", 5) in result.error
 
 
 def test_the_others_wait_in_ddps_backward(live):
@@ -48,9 +53,8 @@ def test_the_others_wait_in_ddps_backward(live):
     code = "%%ranks\nmodel = DistributedDataParallel(torch.nn.Linear(2, 2))\nout = model("
     code += "torch.ones(1, 2)).sum()\nif rank == 1:\n    raise ValueError('boom')\nout.backward()"
     result = live.run(code)
-    assert result.error.startswith("CellFailed: rank 1 raised ValueError: boom")
-    blocked = "rank 0 was blocked in all_reduce(float32 [6]) of DDP's backward, cell line 6"
-    assert blocked in result.error
+    assert result.error.startswith(fails(BOOM))
+    assert blocked(0, "all_reduce(float32 [6]) of DDP's backward", 6) in result.error
 
 
 DDP = "%%ranks\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
@@ -74,16 +78,16 @@ def test_the_others_wait_while_ddp_sorts_its_buckets(live):
 def test_a_rank_that_computes_may_finish(live, gate):
     code = f"%%ranks\ngate = {gate.path!r}\nif rank == 1:\n    raise ValueError('boom')\n"
     live.begin(code + "open(gate)\nprint('done')")
-    live.until(re.escape("[0] goes on after rank 1 failed: open(gate), cell line 5"))
+    live.until(re.escape(goes_on(0, 1, "open(gate)", 5)))
     gate.open()
     result = live.finish()
-    assert "done" in result.text and "rank 1 raised ValueError: boom" in result.error
+    assert "done" in result.text and BOOM in result.error
 
 
 def test_equal_errors_are_shown_once(live):
     result = live.run("%%ranks\nundefined")
     assert result.error.count("NameError: name 'undefined' is not defined") == 1
-    assert result.error.startswith(f"CellFailed: [0-{live.world_size - 1}] raised NameError")
+    assert result.error.startswith(fails(raised(range(live.world_size), "NameError")))
 
 
 def test_the_traceback_carries_the_notebooks_cell_number(live):
@@ -98,17 +102,17 @@ def test_a_syntax_error_is_shown_once(live):
 
 def test_memory_that_is_not_there(live):
     result = live.run("%%ranks\nif rank == 1:\n    torch.empty(10**16)\ndist.barrier()")
-    assert result.error.startswith("CellFailed: rank 1 raised RuntimeError")
+    assert result.error.startswith(fails(raised(1, "RuntimeError")))
     assert "can't allocate memory" in result.error
 
 
 def test_deadlock_and_interrupt(live):
     live.begin("%%ranks\ndist.recv(torch.zeros(1), src=(rank + 1) % world_size)")
-    live.until(r"\[0\] still waits in recv\(float32 \[1\], src=1\), cell line 2")
+    live.until(re.escape(still_waits("[0]", "recv(float32 [1], src=1)", 2)))
     live.interrupt()
     result = live.finish()
-    assert result.error.startswith("CellFailed: The cell was interrupted.")
-    assert "rank 0 was blocked in recv(float32 [1], src=1), cell line 2" in result.error
+    assert result.error.startswith(STOPPED)
+    assert blocked(0, "recv(float32 [1], src=1)", 2) in result.error
 
 
 def test_endless_loop_and_interrupt(live):
@@ -116,7 +120,7 @@ def test_endless_loop_and_interrupt(live):
     live.until("spins")
     live.interrupt()
     result = live.finish()
-    assert result.error.startswith("CellFailed: The cell was interrupted.")
+    assert result.error.startswith(STOPPED)
 
 
 def test_interrupted_between_collectives(live):
@@ -124,7 +128,7 @@ def test_interrupted_between_collectives(live):
     live.begin("%%ranks\nprint('loops')\nwhile True:\n    dist.all_reduce(torch.ones(1))")
     live.until("loops")
     live.interrupt()
-    assert live.finish().error.startswith("CellFailed: The cell was interrupted.")
+    assert live.finish().error.startswith(STOPPED)
 
 
 LATE = """%%ranks 1
@@ -146,9 +150,10 @@ def test_an_interrupt_while_the_cell_is_on_its_way_to_a_rank(live, gate, tmp_pat
     gate.open()
     error = live.finish().error
     live.run("interrupt.POLITE = polite")
-    assert error.startswith("CellFailed: The cell was interrupted.")
+    assert error.startswith(STOPPED)
     for rank in range(live.world_size):
-        assert re.search(rf"^rank {rank} stopped in cell line [23]$", error, re.MULTILINE), error
+        lines = {stopped(rank, "", line) for line in (2, 3)}
+        assert lines & set(error.splitlines()), error
 
 
 def test_after_two_failures_in_a_row(live):
@@ -167,6 +172,6 @@ def test_collectives_that_go_on_are_not_taken_for_a_hang(live):
 def test_a_rank_that_did_not_run_the_cell_is_missed(live):
     """Waiting for it would take the group's time-out; the reader learns why, and interrupts."""
     live.begin("%%ranks 0\ndist.all_reduce(torch.ones(1))")
-    live.until(r"\[0\] still waits in all_reduce\(float32 \[1\]\), cell line 2")
+    live.until(re.escape(still_waits("[0]", "all_reduce(float32 [1])", 2)))
     live.interrupt()
-    assert "did not run this cell" in live.finish().error
+    assert report.absent(list(range(1, live.world_size))) in live.finish().error

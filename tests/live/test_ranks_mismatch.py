@@ -2,30 +2,32 @@
 
 import pytest
 
+from rankbook.live.failure.report import MISMATCH
 from tests.live.kernel import Notebook
+from tests.live.report import called, died, fails, gone
 
 RANKS = [2, 4]  # one against one, and one against three
 CALLS = {
     "operation": (
         "if rank == 1:\n    dist.broadcast(torch.ones(4), 0)\n"
         "else:\n    dist.all_reduce(torch.ones(4))",
-        "rank 0 called all_reduce(float32 [4]), cell line 5",
-        "rank 1 called broadcast(float32 [4], src=0), cell line 3",
+        called(0, "all_reduce(float32 [4])", 5),
+        called(1, "broadcast(float32 [4], src=0)", 3),
     ),
     "shape": (
         "dist.all_reduce(torch.ones(8 if rank == 1 else 4))",
-        "rank 0 called all_reduce(float32 [4]), cell line 2",
-        "rank 1 called all_reduce(float32 [8]), cell line 2",
+        called(0, "all_reduce(float32 [4])", 2),
+        called(1, "all_reduce(float32 [8])", 2),
     ),
     "dtype": (
         "dist.all_reduce(torch.ones(4, dtype=torch.int32 if rank == 1 else torch.float32))",
-        "rank 0 called all_reduce(float32 [4]), cell line 2",
-        "rank 1 called all_reduce(int32 [4]), cell line 2",
+        called(0, "all_reduce(float32 [4])", 2),
+        called(1, "all_reduce(int32 [4])", 2),
     ),
     "source": (
         "dist.broadcast(torch.ones(4), src=rank % 2)",
-        "rank 0 called broadcast(float32 [4], src=0), cell line 2",
-        "rank 1 called broadcast(float32 [4], src=1), cell line 2",
+        called(0, "broadcast(float32 [4], src=0)", 2),
+        called(1, "broadcast(float32 [4], src=1)", 2),
     ),
 }
 
@@ -34,7 +36,7 @@ CALLS = {
 def test_a_mismatch_is_named(live, what):
     code, *calls = CALLS[what]
     result = live.run(f"%%ranks\n{code}")
-    assert result.error.startswith("CellFailed: collective mismatch")
+    assert result.error.startswith(fails(MISMATCH))
     for call in calls:
         assert call in result.error.split("\n")
     assert not live.run("%%ranks\ndist.barrier()").error
@@ -81,8 +83,8 @@ dist.distributed_c10d._set_pg_timeout(timedelta(seconds=5))"""
 def test_unchecked_operations_time_out_and_are_named(unchecked):
     assert not unchecked.run(SHORT).error  # from here on, a time-out that a test can wait for
     result = unchecked.run(f"%%ranks\n{CALLS['operation'][0]}")
-    assert result.error.startswith("CellFailed: collective mismatch")
-    assert "rank 1 called broadcast(float32 [4], src=0), cell line 3" in result.error
+    assert result.error.startswith(fails(MISMATCH))
+    assert called(1, "broadcast(float32 [4], src=0)", 3) in result.error
 
 
 def test_unchecked_dtypes_of_one_size_give_garbage_silently(unchecked):
@@ -97,10 +99,10 @@ def test_a_mismatch_that_passed_is_no_cause_of_a_later_failure(unchecked):
     assert not unchecked.run(code).error
     code = "dist.all_reduce(torch.ones(1)) if rank == 0 else dist.destroy_process_group()"
     result = unchecked.run(f"%%ranks\n{code}")
-    assert result.error.startswith("CellFailed: rank 0"), result.error
-    assert "mismatch" not in result.error
+    assert result.error.startswith(fails("rank 0")), result.error
+    assert MISMATCH not in result.error
 
 
 def test_unchecked_shapes_end_a_process(unchecked):
     result = unchecked.run(f"%%ranks\n{CALLS['shape'][0]}")
-    assert "is gone: killed by SIGABRT" in result.error
+    assert any(gone(rank, died(-6)) in result.error for rank in range(2))

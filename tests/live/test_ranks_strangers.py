@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from rankbook.live.failure.report import INTERRUPTED
 from tests.live.conftest import SLOW
+from tests.live.report import blocked, fails, raised, still_waits, stopped
 from tests.live.standing import Standing
 
 ALIVE = "%%ranks\nt = torch.ones(1); dist.all_reduce(t); print(kept, int(t))"
@@ -50,29 +52,30 @@ def test_an_await_that_fails_on_one_rank(two):
     code = "%%ranks\nasync def f():\n    await asyncio.sleep(0)\n    if rank == 1:\n"
     code += "        raise ValueError('boom')\nawait f()\ndist.barrier()"
     error = two.run(code).error
-    assert error.startswith("CellFailed: rank 1 raised ValueError: boom")
-    assert "rank 0 was blocked in barrier(), cell line 7" in error
+    assert error.startswith(fails(raised(1, "ValueError: boom")))
+    assert blocked(0, "barrier()", 7) in error
 
 
 LOOP = "async def f():\n    while True:\n        pass\n"
 
 
 @pytest.mark.parametrize(
-    ("code", "line"),
+    ("code", "lines"),
     [
-        ("await asyncio.sleep(3600)", "2"),
-        ("await asyncio.sleep(0)\nwhile True:\n    pass", "3|4"),
-        (LOOP + "await asyncio.gather(f(), asyncio.sleep(3600))", "5"),
+        ("await asyncio.sleep(3600)", [2]),
+        ("await asyncio.sleep(0)\nwhile True:\n    pass", [3, 4]),
+        (LOOP + "await asyncio.gather(f(), asyncio.sleep(3600))", [5]),
     ],
 )
-def test_an_await_is_interrupted(two, standing, code, line):
+def test_an_await_is_interrupted(two, standing, code, lines):
     """While it waits, while it computes, and in a task of its own: the rank lives on."""
     two.begin(f"%%ranks\n{code}")
-    standing.until(dict.fromkeys(range(2), rf"cell line ({line})\b"))
+    place = rf"cell line ({'|'.join(map(str, lines))})\b"
+    standing.until(dict.fromkeys(range(2), place))
     two.interrupt()
     error = two.finish().error
-    assert error.startswith("CellFailed: The cell was interrupted.")
-    assert re.search(rf"rank 1 stopped in cell line ({line})\n", error)
+    assert error.startswith(fails(INTERRUPTED))
+    assert {stopped(1, "", line) for line in lines} & set(error.splitlines()), error
 
 
 @pytest.mark.parametrize(
@@ -81,9 +84,9 @@ def test_an_await_is_interrupted(two, standing, code, line):
 def test_exit_ends_the_cell_and_says_so(two, code, said):
     error = two.run(f"%%ranks\nif rank == 1:\n    {code}\ndist.barrier()").error
     advice = f"{said}(it ends the cell, not the rank; %ranks stop ends the ranks)"
-    assert error.startswith(f"CellFailed: rank 1 raised SystemExit: {advice}")
+    assert error.startswith(fails(raised(1, f"SystemExit: {advice}")))
     assert f"----> 3     {code}" in error and "hidden" not in error
-    assert "rank 0 was blocked in barrier(), cell line 4" in error
+    assert blocked(0, "barrier()", 4) in error
 
 
 def test_a_rank_looks_like_a_program_to_libraries(two):
@@ -101,7 +104,7 @@ def test_a_tight_loop_of_prints_is_interrupted(two):
     two.interrupt()
     result = two.finish()
     two.run("output.WINDOW = window")
-    assert result.error.startswith("CellFailed: The cell was interrupted.\nrank 0 stopped")
+    assert result.error.startswith(fails(f"{INTERRUPTED}\n{stopped(0, '')}"))
     assert "killed" not in result.error
 
 
@@ -119,7 +122,7 @@ def test_two_interrupts_in_a_row_kill_nothing(two, code):
     for _ in range(3):
         two.interrupt()
     result = two.finish()
-    assert result.error.startswith("CellFailed: The cell was interrupted.")
+    assert result.error.startswith(fails(INTERRUPTED))
 
 
 def test_a_rank_is_asked_again_when_the_reader_asks_again(two, standing):
@@ -152,7 +155,7 @@ def test_a_reader_may_make_a_group_of_their_own(two):
 def test_who_waited_for_whom(two, gate):
     call = re.escape("all_reduce(float32 [4]), cell line 3")
     two.begin(f"%%ranks --time\nif rank == 1: {gate.wait}\ndist.all_reduce(torch.ones(4))")
-    two.until(rf"\[0\] still waits in {call}")
+    two.until(re.escape(still_waits("[0]", "all_reduce(float32 [4])", 3)))
     gate.open()
     text = two.finish().text
     assert re.search(rf"\[0\] .* s of it waiting in {call}; .* s for rank 1\n\[1\]", text)

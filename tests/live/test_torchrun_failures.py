@@ -3,7 +3,6 @@
 Nothing here ends by itself: gloo waits for half an hour, and programs sleep for ten minutes.
 """
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,22 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from rankbook.live.failure import report
 from tests.live.kernel import Notebook
+from tests.live.report import (
+    HALTED,
+    called,
+    died,
+    ended_by_agent,
+    exited,
+    fails,
+    had_left,
+    left_waiting,
+    phrase,
+    raised,
+    stopped,
+    was_in,
+)
 from tests.live.torchrun_cells import (
     GROUP,
     LOAD,
@@ -28,9 +42,11 @@ from tests.live.torchrun_cells import (
 )
 from tests.waiting import SOON, until
 
+BOOM = raised(1, "ValueError: boom")
 SLEEP = "print('go')\ntime.sleep(600)"
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = "import subprocess; subprocess.Popen(['sleep', '600'])\n"
+TWO = "all_reduce(float32 [2])"
 REDUCE = "\ndist.all_reduce(ones)"  # where the others wait
 # Line 5 to 9: rank 1 dies when all the others have come to the all_reduce.
 DIES = """store = dist.distributed_c10d._get_default_store()
@@ -70,7 +86,7 @@ def test_the_rank_that_raised_is_named_first(notebook, options):
     )
     result = launch(notebook, options, program)
     lines = result.error.splitlines()
-    assert lines[0] == "CellFailed: rank 1 raised ValueError: boom"
+    assert lines[0] == fails(BOOM)
     assert lines[1:7] == [
         "Traceback (most recent call last):",
         "  Cell line 8",
@@ -86,40 +102,33 @@ def test_the_rank_that_raised_is_named_first(notebook, options):
 @pytest.mark.parametrize(
     "death, sentence",
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "rank 1 was killed by SIGKILL"),
-        ("os._exit(7)", "rank 1 left with exit code 7"),
-        ("sys.exit('no luck')", "rank 1 left with exit code 1"),
-        (
-            "import ctypes; ctypes.string_at(0)",
-            "rank 1 was killed by SIGSEGV (string_at, cell line 8)",
-        ),
+        ("os.kill(os.getpid(), signal.SIGKILL)", exited(1, -9)),
+        ("os._exit(7)", exited(1, 7)),
+        ("sys.exit('no luck')", exited(1, 1)),
+        ("import ctypes; ctypes.string_at(0)", exited(1, -11, "string_at", 8)),
     ],
 )
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_a_rank_that_dies_is_named_first(notebook, death, sentence, world_size):
     result = launch(notebook, f"--nproc-per-node {world_size}", GROUP + DIES.format(death=death))
-    assert result.error.startswith(f"CellFailed: {sentence}"), result.error
+    assert result.error.startswith(fails(sentence)), result.error
     # Rank 0 sees the connection break, or torchrun ends it before that.
-    place = r"rank 0 (stopped|was) in all_reduce(\(float32 \[2\]\))?, cell line 9"
-    assert re.search(place, result.error)
+    suffered = [told(0, call, 9) for told in (stopped, was_in) for call in ("all_reduce", TWO)]
+    assert any(line in result.error for line in suffered), result.error
     assert "no luck" not in death or "[1] no luck\n" in result.text
 
 
 def test_a_killed_rank_is_named_first_when_cold(notebook):
     program = GROUP + DIES.format(death="os.kill(os.getpid(), signal.SIGKILL)")
     result = launch(notebook, "--nproc-per-node 2 --cold", program)
-    assert result.error.startswith("CellFailed: rank 1 was killed by SIGKILL"), result.error
+    assert result.error.startswith(fails(exited(1, -9))), result.error
 
 
 def test_ranks_that_fail_alike_are_told_once(notebook):
     result = launch(notebook, "--nproc-per-node 4", "import os\n{}['key']")
     # Some of them torchrun may have ended before they failed.
-    assert result.error.splitlines()[0].endswith("raised KeyError: 'key'")
+    assert result.error.splitlines()[0].endswith(phrase(raised(0, "KeyError: 'key'")))
     assert result.error.count("Traceback") == 1 and "Cell line 3\n" in result.error
-
-
-LEFT = r"rank {} had left with exit code 0 while rank {} waited in {}, cell line {}"
-TWO = "all_reduce(float32 [2])"
 
 
 # all have met: who leaves at once would else leave others who still connect
@@ -128,8 +137,7 @@ MET = GROUP.replace("ones = torch.ones(2)", "ones = torch.ones(2); dist.barrier(
 
 def suffered(call: str, line: int) -> tuple[str, str]:
     """Rank 0 sees the connection break, or torchrun ends it before that."""
-    place = f"in {call}, cell line {line}"
-    return f"rank 0 stopped {place}: RuntimeError", f"rank 0 was {place}; torchrun ended it"
+    return stopped(0, call, line, "RuntimeError"), ended_by_agent(0, call, line)
 
 
 @pytest.mark.parametrize(
@@ -137,39 +145,39 @@ def suffered(call: str, line: int) -> tuple[str, str]:
     [
         (
             "if rank == 1: raise KeyboardInterrupt" + REDUCE,
-            "rank 1 raised KeyboardInterrupt",
+            raised(1, "KeyboardInterrupt"),
             suffered(TWO, 6),
         ),
         (
             "if rank == 1: sys.exit(0)" + REDUCE,
-            LEFT.format(1, 0, TWO, 6),
-            f"rank 0 stopped in {TWO}, cell line 6: RuntimeError: ",
+            left_waiting(1, 0, TWO, 6, code=0),
+            stopped(0, TWO, 6, "RuntimeError: ..."),
         ),
         (
             "if rank == 1: os._exit(0)" + REDUCE,
-            LEFT.format(1, 0, TWO, 6),
-            f"rank 0 stopped in {TWO}, cell line 6: RuntimeError: ",
+            left_waiting(1, 0, TWO, 6, code=0),
+            stopped(0, TWO, 6, "RuntimeError: ..."),
         ),
         (
             "for _ in range(3 + rank): dist.all_reduce(ones)",
-            LEFT.format(0, 1, TWO, 5),
-            f"rank 1 stopped in {TWO}, cell line 5: RuntimeError: ",
+            left_waiting(0, 1, TWO, 5, code=0),
+            stopped(1, TWO, 5, "RuntimeError: ..."),
         ),
         (
             "dist.barrier()\nif rank == 1: raise ValueError('boom')",
-            "rank 1 raised ValueError: boom",
-            "rank 0 had left with exit code 0",
+            BOOM,
+            had_left(0),
         ),
         (
             "class Odd(Exception):\n    def __str__(self): raise KeyError('text')\n"
             "if rank == 1: raise Odd\ntime.sleep(600)",
-            "rank 1 raised Odd: <its text could not be made: __str__ raised KeyError>",
-            "rank 0 was in time.sleep(600), cell line 8; torchrun ended it",
+            raised(1, "Odd: <its text could not be made: __str__ raised KeyError>"),
+            ended_by_agent(0, "time.sleep(600)", 8),
         ),
         (
             "layer = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))\n"
             "if rank == 1: raise ValueError('boom')\nlayer(ones).sum().backward()",
-            "rank 1 raised ValueError: boom",
+            BOOM,
             suffered("all_reduce(float32 [3]) of DDP's backward", 7),
         ),
     ],
@@ -177,7 +185,7 @@ def suffered(call: str, line: int) -> tuple[str, str]:
 def test_who_left_and_who_suffered_are_told_apart(notebook, program, first, second):
     result = launch(notebook, "--nproc-per-node 2", MET + program)
     lines = result.error.splitlines()
-    assert lines[0] == f"CellFailed: {first}", result.error
+    assert lines[0] == fails(first), result.error
     assert any(line.startswith(second) for line in lines[1:]), result.error
 
 
@@ -186,7 +194,6 @@ SHORT_GROUP = """import torch, torch.distributed as dist; from datetime import t
 dist.init_process_group("gloo"); rank = dist.get_rank(); four = torch.ones(4); dist.barrier()
 dist.distributed_c10d._set_pg_timeout(timedelta(seconds=5))
 """
-APART = "collective mismatch: the ranks did not make the same call"
 
 
 @pytest.mark.parametrize(
@@ -195,16 +202,16 @@ APART = "collective mismatch: the ranks did not make the same call"
         (
             "dist.all_reduce(torch.ones(4 + rank))",
             [  # gloo aborts it: what it leaves is its place
-                "rank 0 called all_reduce, cell line 5, and was killed by SIGABRT",
-                "rank 1 called all_reduce(float32 [5]), cell line 5",
+                called(0, "all_reduce", 5, code=-6),
+                called(1, "all_reduce(float32 [5])", 5),
             ],
         ),
         (
             "dist.all_reduce(four) if rank else dist.broadcast(four, 0, async_op=True)",
             [
-                "rank 0 called broadcast(float32 [4]), cell line 5",
-                "rank 1 called all_reduce(float32 [4]), cell line 5",
-                "rank 0 had left with exit code 0",
+                called(0, "broadcast(float32 [4])", 5),
+                called(1, "all_reduce(float32 [4])", 5),
+                had_left(0),
             ],
         ),
         (
@@ -212,8 +219,8 @@ APART = "collective mismatch: the ranks did not make the same call"
             "arguments = {dist.broadcast: {'src': 0}, dist.all_reduce: {}}\n"
             "first(four, **arguments[first])\nthen(four, **arguments[then])",
             [
-                "rank 0 called all_reduce(float32 [4]), cell line 7",
-                "rank 1 called broadcast(float32 [4], src=0), cell line 7",
+                called(0, "all_reduce(float32 [4])", 7),
+                called(1, "broadcast(float32 [4], src=0)", 7),
             ],
         ),
     ],
@@ -222,9 +229,9 @@ APART = "collective mismatch: the ranks did not make the same call"
 def test_ranks_that_made_different_calls_are_told_so(notebook, program, lines):
     result = launch(notebook, "--nproc-per-node 2", SHORT_GROUP + program)
     told = result.error.splitlines()
-    assert told[0] == f"CellFailed: {APART}", result.error
+    assert told[0] == fails(report.MISMATCH), result.error
     # torchrun may end rank 1 before it hears that rank 0 was aborted
-    ended = "rank 1 was in all_reduce, cell line 5; torchrun ended it"
+    ended = ended_by_agent(1, "all_reduce", 5)
     missing = [line for line in lines if line not in told]
     assert not missing or (missing == lines[1:] and ended in told), result.error
 
@@ -246,7 +253,7 @@ def test_an_interrupt_of_much_output_ends_it(notebook):
     notebook.begin(f"%%torchrun --nproc-per-node 2\n{program}")
     notebook.until("1000 zzz")
     notebook.interrupt()
-    assert notebook.finish().error.startswith("CellFailed: interrupted; everything was ended")
+    assert notebook.finish().error.startswith(fails(HALTED))
     assert not left_of_launches(notebook)
 
 
@@ -258,16 +265,16 @@ while rank == 1 and not blocked(pids[0]): pass  # rank 0 is on its way there
 if rank == 1: raise ValueError('boom')
 time.sleep(600)"""
     result = launch(notebook, "--nproc-per-node 2", program)
-    assert result.error.startswith("CellFailed: rank 1 raised ValueError: boom")
-    assert "rank 0 was in time.sleep(600), cell line 9; torchrun ended it" in result.error
+    assert result.error.startswith(fails(BOOM))
+    assert ended_by_agent(0, "time.sleep(600)", 9) in result.error
 
 
 @pytest.mark.parametrize(
     "program, place, cold",
     [
-        (SPIN, "cell line 13", ""),
-        (RECEIVE, "recv, cell line 15", ""),
-        (RECEIVE, "recv, cell line 15", "--cold"),
+        (SPIN, ("", 13), ""),
+        (RECEIVE, ("recv", 15), ""),
+        (RECEIVE, ("recv", 15), "--cold"),
     ],
 )
 def test_an_interrupt_ends_everything(notebook, program, place, cold):
@@ -275,8 +282,8 @@ def test_an_interrupt_ends_everything(notebook, program, place, cold):
     notebook.until(r"\[0(-1)?\] go")
     notebook.interrupt()
     result = notebook.finish()
-    assert result.error.startswith("CellFailed: interrupted"), result.error
-    assert f"rank 0 was in {place}" in result.error
+    assert result.error.startswith(fails(HALTED)), result.error
+    assert was_in(0, *place) in result.error
     assert not left_of_launches(notebook)
 
 
@@ -310,7 +317,7 @@ def test_an_interrupt_before_the_ranks_begin(notebook, gate, tmp_path):
     notebook.interrupt()
     result = notebook.finish()
     gate.open()
-    assert "interrupted" in result.error and "ran" not in result.text
+    assert HALTED in result.error and "ran" not in result.text
     assert not left_of_launches(notebook)
     assert "ran" in launch(notebook, "--nproc-per-node 2", "print('ran')").text
     notebook.run("os.environ['PYTHONPATH'] = path")
@@ -322,7 +329,7 @@ def test_killing_the_agent_leaves_nothing(notebook, cold):
     notebook.until("go")
     _agent(notebook, cold).kill()
     result = notebook.finish()
-    assert result.error.startswith("CellFailed: the agent of torchrun was killed by SIGKILL")
+    assert result.error.startswith(fails(report.agent_killed("torchrun", 9)))
     assert not left_of_launches(notebook)
 
 
@@ -330,7 +337,7 @@ def test_killing_the_warm_process_ends_its_launches_and_the_next_one_works(noteb
     notebook.begin(f"%%torchrun --nproc-per-node 2\n{GROUP}{SLEEP}")
     notebook.until("go")
     fork_servers(notebook)[0].kill()
-    assert "killed by SIGKILL" in notebook.finish().error
+    assert died(-9) in notebook.finish().error
     assert not left_of_launches(notebook)
     assert "again" in launch(notebook, "--nproc-per-node 2", "print('again')").text
 
@@ -379,7 +386,7 @@ def test_two_notebooks_at_once(notebook):
 def test_a_failed_program_fails_the_executed_notebook():
     cells = [LOAD, "%%torchrun --nproc-per-node 2\nraise ValueError('boom')"]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    with pytest.raises(CellExecutionError, match="raised ValueError: boom"):
+    with pytest.raises(CellExecutionError, match=phrase(raised(0, "ValueError: boom"))):
         NotebookClient(book, timeout=SOON).execute()
 
 

@@ -3,9 +3,12 @@
 Nothing here ends by itself, or it does when a test says so.
 """
 
+import re
+
 import pytest
 
 from tests.live.kernel import Notebook
+from tests.live.report import STILL_WAITS, fails, not_come, raised, still_waits, was_in
 from tests.live.torchrun_cells import GROUP, launch, left_of_launches, open_notebook
 
 # The second rank does what is not the collective on line 11, and the first waits when it does: who
@@ -44,32 +47,30 @@ STAYS = GROUP + (
     "if rank == 1: raise ValueError('boom')\n"
     "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)"
 )
+REDUCE = "all_reduce(float32 [2])"
+# A program, options, where rank 0 waits, and what else is told.
 HANGS = {
     "a rank is somewhere else": (
         LOAD,
         "",
-        ["[0] still waits in all_reduce(float32 [2]), cell line 11",
-         "[1] has not come: it is in time.sleep(600), cell line 8",
+        (REDUCE, 11),
+        [not_come("[1]", "time.sleep(600)", 8),
          "      cell line 9",
          "      cell line 8, in load"],
     ),
-    "cold": (LOAD, "--cold", ["[0] still waits in all_reduce(float32 [2]), cell line 11"]),
+    "cold": (LOAD, "--cold", (REDUCE, 11), []),
     "C++ issues the collective": (
         BACKWARD,
         "",
-        ["[0] still waits in all_reduce(float32 [20]) of DDP's backward, cell line 11",
-         "[1] has not come: it is in time.sleep(600), cell line 9"],
+        ("all_reduce(float32 [20]) of DDP's backward", 11),
+        [not_come("[1]", "time.sleep(600)", 9)],
     ),
-    "a thread issues it": (
-        THREAD,
-        "",
-        ["[0] still waits in waits.join() for all_reduce(float32 [2]), cell line 11"],
-    ),
+    "a thread issues it": (THREAD, "", (f"waits.join() for {REDUCE}", 11), []),
     "a rank has not joined": (
         NOT_MET,
         "",
-        ["[0] still waits in init_process_group(), cell line 8",
-         "[1] has not come: it is in time.sleep(600), cell line 6"],
+        ("init_process_group()", 8),
+        [not_come("[1]", "time.sleep(600)", 6)],
     ),
 }  # fmt: skip
 
@@ -93,25 +94,25 @@ def nothing_is_left(notebook: Notebook):
 
 @pytest.mark.parametrize("name", HANGS)
 def test_who_waits_for_whom_is_told_while_it_lasts(notebook, name, tmp_path):
-    program, options, lines = HANGS[name]
+    program, options, (call, line), lines = HANGS[name]
     words = f"--nproc-per-node 2 {options} -- {tmp_path / 'there'}"
     notebook.begin(f"%%torchrun {words}\n{program}")
-    text = notebook.until(r"\[1\] has not come: it is in time.sleep.*\n(?s:.*)")
+    text = notebook.until(rf"{re.escape(not_come('[1]', 'time.sleep'))}.*\n(?s:.*)")
     notebook.interrupt()
     result = notebook.finish()
-    assert all(line in result.text.splitlines() for line in lines), result.text
-    assert text.count("still waits") == result.text.count("still waits") == 1
-    place = lines[0].partition("waits in ")[2]
-    assert f"rank 0 was in {place}" in result.error  # also of what a signal's stack does not know
+    expected = [still_waits("[0]", call, line), *lines]
+    assert all(line in result.text.splitlines() for line in expected), result.text
+    assert text.count(STILL_WAITS) == result.text.count(STILL_WAITS) == 1
+    assert was_in(0, call, line) in result.error  # also of what a signal's stack does not know
 
 
 def test_ranks_of_several_agents_are_told_together(notebook, tmp_path):
     options, there = "--nnodes 2 --nproc-per-node 1 --node", tmp_path / "there"
     assert not launch(notebook, f"{options} left --background -- {there}", LOAD).error
     notebook.begin(f"%%torchrun {options} right -- {there}\n{LOAD}")
-    notebook.until(r"(left|right):1\] has not come: it is in time.sleep\(600\), cell line 8")
+    notebook.until(rf"(left|right):{re.escape(not_come('1]', 'time.sleep(600)', 8))}")
     notebook.interrupt()
-    assert "still waits in all_reduce(float32 [2]), cell line 11" in notebook.finish().text
+    assert still_waits("", REDUCE, 11) in notebook.finish().text
     notebook.run("%torchrun stop")
 
 
@@ -137,4 +138,4 @@ def test_a_rank_that_ignores_sigterm_is_named_while_it_stays(notebook, tmp_path)
     notebook.begin(f"%%torchrun --nproc-per-node 2 -- {end}\n{STAYS}")
     notebook.until(r"\[0\] has not ended at torchrun's SIGTERM: it is in time.sleep.*, cell line 7")
     end.touch()
-    assert notebook.finish().error.startswith("CellFailed: rank 1 raised ValueError: boom")
+    assert notebook.finish().error.startswith(fails(raised(1, "ValueError: boom")))

@@ -4,6 +4,7 @@ import psutil
 import pytest
 
 from tests.live.kernel import Notebook
+from tests.live.report import HALTED, fails, raised
 from tests.live.torchrun_cells import GROUP, launch, launched, left_of_launches, open_notebook, said
 from tests.waiting import until
 
@@ -92,10 +93,8 @@ def test_join_raises_for_a_node_that_failed(notebook):
         options = f"--nnodes 2 --nproc-per-node 1 --node {node} --background"
         assert not launch(notebook, options, program).error
     error = notebook.run("%torchrun join").error
-    assert error.splitlines()[0] in (
-        "CellFailed: right rank 1 raised ValueError: boom",
-        "CellFailed: left rank 1 raised ValueError: boom",
-    )
+    told = [fails(raised(1, "ValueError: boom", node)) for node in ("left", "right")]
+    assert error.splitlines()[0] in told
     assert "Cell line 5" in error and "all_reduce(float32 [2]), cell line 6" in error
 
 
@@ -112,7 +111,7 @@ def test_an_interrupted_join_ends_the_nodes(notebook):
     notebook.begin("%torchrun join")
     notebook.until("go")
     notebook.interrupt()
-    assert "CellFailed: interrupted" in notebook.finish().error
+    assert fails(HALTED) in notebook.finish().error
 
 
 def test_killing_the_notebook_ends_background_nodes():

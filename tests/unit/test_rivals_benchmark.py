@@ -8,6 +8,8 @@ from benchmarks import rival_table, rivals
 from benchmarks.rival_case import BUSY, ENDED, Case
 from benchmarks.rival_faults import FAULTS, judge, shown, works
 from benchmarks.rival_systems import SYSTEMS
+from rankbook.live.failure.report import INTERRUPTED, MISMATCH
+from tests.live.report import blocked, died, fails, gone, left_waiting, raised
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 VICTIM = "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:7592."
@@ -32,9 +34,9 @@ def test_the_cells_own_source_is_no_cause(fault):
 @pytest.mark.parametrize(
     ("text", "error", "verdict"),
     [
-        ("", f"CellFailed: rank 1 raised {CAUSE}\nrank 0 was blocked in all_reduce", "right"),
-        ("", f"CellFailed: rank 0 raised {CAUSE}", "wrong"),
-        ("", f"rank 0 raised {VICTIM}\nrank 1 raised {CAUSE}", "among others"),
+        ("", f"{fails(raised(1, CAUSE))}\n{blocked(0, 'all_reduce')}", "right"),
+        ("", fails(raised(0, CAUSE)), "wrong"),
+        ("", f"{raised(0, VICTIM)}\n{raised(1, CAUSE)}", "among others"),
         (f"[1:execute]\n{CAUSE}\n[0:execute]\n{VICTIM}", "2 errors", "right"),
         (f"[0:execute]\n{VICTIM}\n[1:execute]\n{CAUSE}", "2 errors", "among others"),
         (f"[Rank 1 — error]\nCell In[4], line 1\n{CAUSE}", "", "right"),
@@ -63,8 +65,20 @@ def test_a_death_is_told_by_its_signal_and_its_rank():
 
 def test_where_nobody_is_at_fault_no_rank_is_asked_for():
     shapes = BY_NAME["two shapes"]
-    said = "collective mismatch: rank 0 all_reduce [2], rank 1 all_reduce [4]"
-    assert judge(shapes, "", said) == "right" and judge(shapes, "", VICTIM) == "wrong"
+    assert judge(shapes, "", fails(MISMATCH)) == "right" and judge(shapes, "", VICTIM) == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ("os._exit(0)", gone(1, died(0))),
+        ("two shapes", MISMATCH),
+        ("rank 1 skips it", left_waiting(1, 0, "all_reduce(float32 [2])", 2)),
+        ("endless loop, stopped", INTERRUPTED),
+    ],
+)
+def test_the_causes_in_our_own_reports_are_seen(fault, line):
+    assert judge(BY_NAME[fault], "", fails(line)) == "right"
 
 
 def test_the_seconds_until_the_cause_is_seen():
@@ -81,7 +95,7 @@ def test_a_next_cell_works_if_every_sum_is_right():
 
 def case(system: str, seconds: float, end: str = ENDED, error: str = CAUSE, left: int = 0) -> dict:
     right = error == CAUSE
-    text = f"rank 1 raised {error}"
+    text = raised(1, error)
     about = (system, RAISED.name, end, seconds, "stale", right, right, left, [(0.2, len(text))])
     return Case(*about, text, "", "").as_dict()
 

@@ -3,6 +3,7 @@
 import pytest
 
 from rankbook.live.errors import CellFailed
+from rankbook.live.failure.report import interrupted
 from rankbook.live.torchrun import watch
 from rankbook.live.torchrun.follower import ENOUGH, Follower
 from rankbook.live.torchrun.launch import Launch
@@ -35,7 +36,7 @@ def test_an_interrupt_tells_the_seconds_until_all_is_shown(monkeypatch):
             raise KeyboardInterrupt
         clock[0] += 1.0
 
-    with pytest.raises(CellFailed, match=f"everything was ended {watch.BACKLOG + 1}.0 s later"):
+    with pytest.raises(CellFailed, match=interrupted(watch.BACKLOG + 1.0)):
         watch.watch([launch], [launch], show)
     left_out = f"... {MUCH - watch.BACKLOG} lines are left out: %torchrun logs has them"
     assert shown[1] == left_out and shown[-1] == f"line {MUCH - 1}"

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rankbook.live.failure.report import MISMATCH
 from rankbook.programs import one_controller
 from rankbook.programs.one_controller import running
 from rankbook.programs.one_controller.faults import CAUSES, sentences
+from tests.live.report import blocked, died, gone, raised, stopped
 
 ROOT = Path(__file__).parents[3]
+BLOCKED = blocked(0, "all_reduce(float32 [4])", 2)
 TIMED_OUT = "ActorError: RuntimeError: [unbound_buffer.cc:78] Timed out waiting 10000ms for recv"
 SUPERVISED = [
     "The actor <root>.<Rank ranks{'gpus': 1/2}> and all its descendants have failed:",
@@ -37,16 +40,16 @@ def _leave(status: int):
     ("fault", "said", "seen"),
     [
         ("raises", ["rank 1: ValueError: no data on rank 1", "rank 0 is in line 4"], "first"),
-        ("raises", [TIMED_OUT, "rank 1 raised ValueError: no data on rank 1"], "later"),
+        ("raises", [TIMED_OUT, raised(1, "ValueError: no data on rank 1")], "later"),
         ("raises", [TIMED_OUT], "nothing"),
         ("killed", ["KeyboardInterrupt", sentences(SUPERVISED)[1]], "later"),
-        ("killed", ["rank 1 is gone: killed by SIGKILL"], "first"),
+        ("killed", [gone(1, died(-9))], "first"),
         ("killed", SUPERVISED[1:], "without a rank"),
-        ("shape", ["collective mismatch: the ranks did not make the same call"], "first"),
+        ("shape", [MISMATCH], "first"),
         ("shape", ["Received data size doesn't match expected size. 8 vs 4"], "first"),
         ("shape", ["RuntimeError: Connection closed by peer"], "nothing"),
-        ("hangs", ["rank 0 was blocked", "rank 1 stopped in time.sleep(600)"], "first"),
-        ("hangs", ["rank 0 was blocked in all_reduce"], "nothing"),
+        ("hangs", [BLOCKED, stopped(1, "time.sleep(600)")], "first"),
+        ("hangs", [BLOCKED], "nothing"),
     ],
 )
 def test_the_verdict_on_what_was_said(fault, said, seen):

@@ -4,7 +4,7 @@ import re
 import signal
 from dataclasses import dataclass, field
 
-from rankbook.live.failure.ending import Raised, RankOutcome, who
+from rankbook.live.failure.ending import Raised, RankOutcome
 
 # What the process group raises, and how it reads when others are the cause: the connection it
 # waited on went away, or nobody came. Only said of what native code raised in such a call: the
@@ -17,23 +17,23 @@ LOST = re.compile(
     r"|ncclRemoteError|remote process exited"
 )
 ENDED_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL, 130)
-INTERRUPTED = "The cell was interrupted."
-MISMATCH = "collective mismatch: the ranks did not make the same call"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why it failed.
+    """Why it failed; `report` has the words.
 
-    causes: the ranks that no other failure explains, the first first. finding: what to say where
-    there are none. mismatch: whether the ranks made different calls where the same was due.
-    early: the ranks that `finding` says had come to the end while others waited for them.
+    causes: the ranks that no other failure explains, the first first. mismatch: whether the ranks
+    made different calls where the same was due. waited: without a cause, those who waited for
+    others in vain; early: who had come to the end before, while they waited in one call.
+    interrupted: whether the reader ended it, and there is no cause.
     """
 
     causes: list[RankOutcome] = field(default_factory=list)
-    finding: str = ""
     mismatch: bool = False
+    waited: list[RankOutcome] = field(default_factory=list)
     early: list[RankOutcome] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def judge_cell(endings: list[RankOutcome], interrupted: bool) -> Verdict:
@@ -44,14 +44,13 @@ def judge_cell(endings: list[RankOutcome], interrupted: bool) -> Verdict:
     apart = any(e.parted for e in endings) or _waited_apart(failed)
     mismatch = any(map(saw_mismatch, failed)) or (not causes and apart)
     if interrupted and not causes:
-        return Verdict(finding=INTERRUPTED, mismatch=mismatch)
+        return Verdict(mismatch=mismatch, interrupted=True)
     if mismatch or causes:
-        return Verdict(causes, MISMATCH if mismatch else "", mismatch)
+        return Verdict(causes, mismatch)
     if own := [e for e in failed if e.raised and e.raised.root]:
         return Verdict(own)  # no other failure explains them: the reader's words say most
     done = [e for e in endings if e.finished]
-    in_vain = Verdict(finding=f"{who(failed)} waited in vain for the other ranks")
-    return _left_alone(failed, done, "finished the cell") or in_vain
+    return _left_alone(failed, done) or Verdict(waited=failed)
 
 
 def judge_launch(endings: list[RankOutcome], agent_failed: bool = False) -> Verdict:
@@ -66,8 +65,8 @@ def judge_launch(endings: list[RankOutcome], agent_failed: bool = False) -> Verd
     killed = [e for e in ordered if e.raised is None and e.code == -signal.SIGKILL]
     suffered = [e for e in ordered if is_consequence(e)]
     if not own and not killed and not agent_failed and any(e.parted for e in endings):
-        return Verdict(finding=MISMATCH, mismatch=True)
-    if not own and not killed and (alone := _left_alone(suffered, done, "left with exit code 0")):
+        return Verdict(mismatch=True)
+    if not own and not killed and (alone := _left_alone(suffered, done)):
         return alone
     causes = own or killed or suffered[:1] or ordered[:1]
     if agent_failed:  # then it is clear who ended the workers
@@ -75,15 +74,12 @@ def judge_launch(endings: list[RankOutcome], agent_failed: bool = False) -> Verd
     return Verdict(causes)
 
 
-def _left_alone(waited: list[RankOutcome], done: list[RankOutcome], how: str) -> Verdict | None:
-    """What to say where ranks that were `done` had left others waiting; None if none had."""
+def _left_alone(waited: list[RankOutcome], done: list[RankOutcome]) -> Verdict | None:
+    """The verdict where ranks that were `done` had left others waiting; None if none had."""
     early = [e for e in done if all(e.time < other.time for other in waited)]
     if not waited or not early:
         return None
-    first = waited[0]
-    together = who([e for e in waited if e.place == first.place])
-    place = f" in {first.place}" if first.place else ""
-    return Verdict(finding=f"{who(early)} had {how} while {together} waited{place}", early=early)
+    return Verdict(waited=[e for e in waited if e.place == waited[0].place], early=early)
 
 
 def suffers(ending: RankOutcome, interrupted: bool) -> bool:

@@ -1,10 +1,8 @@
 """How one rank left a cell or a launch: what is known of it, without a judgement."""
 
-import signal
 from dataclasses import dataclass
 
 from rankbook.autopsy.flight import Entry
-from rankbook.live.failure import memory
 from rankbook.live.failure.call import Call
 from rankbook.live.screen.output import label
 
@@ -72,18 +70,6 @@ class RankOutcome:
         known = self.call is not None and (self.call.text or self.call.line)
         return self.call.place if self.call and known else ""
 
-    @property
-    def what(self) -> str:
-        """The failure in words, to stand after the rank's name."""
-        if self.gone:
-            return f"is gone: {self.gone}"
-        if self.raised:
-            text = f": {self.raised.message}" if self.raised.message else ""
-            return f"raised {self.raised.kind}{text}"
-        if self.code is None:
-            return "ended"
-        return f"was {exit_in_words(self.code)}" if self.code < 0 else exit_in_words(self.code)
-
 
 def who(endings: list[RankOutcome]) -> str:
     """Ranks in words: ``rank 1`` or ``[0-2]``, after the node's name if there are several."""
@@ -92,14 +78,3 @@ def who(endings: list[RankOutcome]) -> str:
         return " and ".join(who([e for e in endings if e.node == node]) for node in nodes)
     ranks = label(e.rank for e in endings) if len(endings) > 1 else f"rank {endings[0].rank}"
     return f"{endings[0].node} {ranks}".lstrip()
-
-
-def exit_in_words(code: int) -> str:
-    """``left with exit code 7`` or ``killed by SIGSEGV``, of a process's exit code.
-
-    code: negative for the number of a signal, as of `subprocess.Popen.returncode`.
-    """
-    if code >= 0:
-        return f"left with exit code {code}"
-    name = signal.Signals(-code).name
-    return f"killed by {name}{memory.hint() if name == 'SIGKILL' else ''}"

@@ -28,8 +28,8 @@ def format_hang(waits: Mapping[str, Call], others: Mapping[str, Call], ended: Ma
     else. ended: ranks that are no longer there, and what to say of them ("has finished the cell").
     """
     return [
-        *(f"{rank} still waits in {call.place}" for rank, call in waits.items()),
-        *(line for rank, call in others.items() for line in _absent(rank, call)),
+        *(still_waits(rank, call) for rank, call in waits.items()),
+        *(line for rank, call in others.items() for line in absent(rank, call)),
         *(f"{rank} {words}" for rank, words in ended.items()),
     ]
 
@@ -42,7 +42,17 @@ def _hangs(now: Call, before: Call | None) -> bool:
     return not moved and now.cpu - before.cpu < IDLE
 
 
-def _absent(rank: str, call: Call) -> list[str]:
+def still_waits(rank: str, call: Call) -> str:
+    """A rank that waits for others."""
+    return f"{rank} still waits in {call.place}"
+
+
+def goes_on(rank: int, failed: int, call: Call) -> str:
+    """A rank that waits for nobody, and is not got out of what it does when another fails."""
+    return f"[{rank}] goes on after rank {failed} failed: {call.place}"
+
+
+def absent(rank: str, call: Call) -> list[str]:
     """A rank that has not come: its place, and the way there where it is more than one line."""
     stack = [f"{' ' * len(rank)}   {line}" for line in call.stack] if len(call.stack) > 1 else []
     return [f"{rank} has not come: it is in {call.place}", *stack]

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 
 from rankbook.live.failure.ending import RankOutcome
+from rankbook.live.failure.report import IGNORED
 from rankbook.live.ranks.lookout import CellWatchdog
 from rankbook.live.ranks.process import RankProcess
 
@@ -71,7 +72,7 @@ class Interrupt:
         since = {rank: time.monotonic() - self._asked.get(rank, float("inf")) for rank in busy}
         for rank, seconds in since.items():
             if seconds > patience:
-                self.endings[rank].gone = "it ignored the interrupt and was killed"
+                self.endings[rank].gone = IGNORED
                 self.ranks[rank].signal(signal.SIGKILL)
             elif seconds > WARN and not self._warned:
                 self._warned = True

@@ -68,7 +68,7 @@ class CellWatchdog:
         self._waiting_told = True
         failed = sorted(r for r, e in self.endings.items() if e.raised or e.gone)
         for rank, call in calls.items():
-            print(f"[{rank}] goes on after rank {failed[0]} failed: {call.place}", file=sys.stderr)
+            print(hang.goes_on(rank, failed[0], call), file=sys.stderr)
 
     def cut(self, calls: dict[int, Call], ranks) -> None:
         """Make the collectives of `ranks` raise; `calls` is what is known of where they were."""

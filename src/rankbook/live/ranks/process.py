@@ -16,7 +16,7 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
 from rankbook.live.errors import UsageError
-from rankbook.live.failure.ending import exit_in_words
+from rankbook.live.failure.report import process_ended
 from rankbook.live.ranks import rank_forkserver
 from rankbook.live.ranks.entry import run_rank
 from rankbook.live.ranks.spec import RankSpec
@@ -162,9 +162,7 @@ class RankProcess:
     def ending(self) -> str:
         """How the process ended, in words."""
         code = self.process.exitcode
-        if code is None:
-            return "it is running"
-        return f"it {exit_in_words(code)}" if code >= 0 else exit_in_words(code)
+        return "it is running" if code is None else process_ended(code)
 
     def crash_report(self) -> str:
         """The reader's own part of the stack that a crash left; empty if there was no crash."""

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from rankbook.live.errors import CellFailed
+from rankbook.live.failure import report
 from rankbook.live.failure.blame import Verdict, judge_cell, suffers
 from rankbook.live.failure.call import Call
 from rankbook.live.failure.ending import Raised, RankOutcome
 from rankbook.live.failure.frames import fold_deep, shorten
-from rankbook.live.failure.report import blocked, called, compose, stopped
-from rankbook.live.screen.output import label
 
 
 def ended(ending: RankOutcome, reply: dict) -> None:
@@ -48,7 +47,7 @@ class CellReport:
         """The whole report as an exception."""
         endings = list(self.endings.values())
         verdict = judge_cell(endings, self.interrupted)
-        return compose(verdict, [*self._others(verdict), *self._what_is_left()])
+        return report.compose(verdict, [*self._others(verdict), *self._what_is_left()])
 
     def _others(self, verdict: Verdict) -> list[str]:
         """One line for each rank that is not a cause: what it was in, or that it was done."""
@@ -58,28 +57,21 @@ class CellReport:
             if e in verdict.causes or e in verdict.early:
                 continue
             if verdict.mismatch and e.call and e.call.op:
-                lines.append(called(e))
+                lines.append(report.called(e))
             elif e.blocked:
-                lines.append(blocked(e))
+                lines.append(report.blocked(e))
             elif e.raised:
-                lines.append(stopped(e, verdict))
+                lines.append(report.stopped(e, verdict))
             elif e.finished and suffered:
-                lines.append(f"{e.name} had finished the cell")
+                lines.append(report.left([e]))
         absent = sorted(set(range(self.world_size)) - set(self.endings))
         if absent and any(e.call and e.call.op for e in self.failed.values()):
-            lines.append(f"{label(absent)} did not run this cell")
+            lines.append(report.absent(absent))
         return lines
 
     def _what_is_left(self) -> list[str]:
         """What became of the variables and of the group."""
         if dead := [r for r, e in self.endings.items() if e.gone]:
             left = sorted(set(range(self.world_size)) - set(dead))
-            kept = f"; {label(left)} kept theirs (%%ranks {left[0]} still works)" if left else ""
-            lost = f"The variables of {label(dead)} are lost{kept}."
-            return [f"{lost} Start afresh with: %ranks restart"]
-        if self.group_lost:
-            return [
-                "The variables are kept; the next cell gets a new process group.",
-                "Objects that hold the old one (DDP, FSDP, DeviceMesh) must be made again.",
-            ]
-        return []
+            return [report.lost(dead, left)]
+        return report.KEPT if self.group_lost else []

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankbook.live.failure.ending import RankOutcome
+from rankbook.live.failure.report import agent_failed, agent_killed, agent_left
 from rankbook.live.torchrun import witness
 from rankbook.live.torchrun.follower import Follower
 from rankbook.live.torchrun.launch_forkserver import WarmStartFailed
@@ -79,13 +80,11 @@ class Launch:
         """What became of an agent that did not fail because of a worker, in words."""
         name = self.spec.node or "torchrun"
         if self.trouble:
-            return f"{name} failed: {self.trouble}"
+            return agent_failed(name, self.trouble)
         if self.code is not None and self.code < 0:
-            word = signal.Signals(-self.code).name
-            return f"the agent of {name} was killed by {word}; its workers ended with it"
+            return agent_killed(name, -self.code)
         if all(ending.finished for ending in self.endings):
-            log = self.log.strip().splitlines()[-15:]
-            return "\n".join([f"{name} failed with exit code {self.code}; its last words:", *log])
+            return agent_left(name, self.code, self.log.strip().splitlines()[-15:])
         return ""
 
     def send_signal(self, signum: int) -> None:
