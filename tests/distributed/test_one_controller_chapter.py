@@ -7,7 +7,7 @@ import pytest
 
 from rankbook.live.failure.report import INTERRUPTED, MISMATCH
 from tests.live.kernel import Notebook
-from tests.live.report import blocked, called, died, fails, gone, stopped
+from tests.live.report import blocked, called, died, fails, gone, raised, stopped
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "chapters" / "en" / "A2_one_controller.ipynb"
@@ -34,9 +34,9 @@ def failed(notebook: Notebook, name: str) -> list[str]:
 
 
 def test_the_reports_name_rank_1_and_what_works_afterwards(ranks):
-    raised = failed(ranks, "fail-raises")
-    assert raised[0] == fails(raised(1, "ValueError: no data on rank 1"))
-    assert any(line.startswith(blocked(0, "all_reduce")) for line in raised)
+    raises = failed(ranks, "fail-raises")
+    assert raises[0] == fails(raised(1, "ValueError: no data on rank 1"))
+    assert any(line.startswith(blocked(0, "all_reduce")) for line in raises)
 
     shape = failed(ranks, "fail-shape")
     assert shape[0] == fails(MISMATCH)
