@@ -201,6 +201,9 @@ REPORTS: dict[str, Case] = {
         [worker(0, -15), worker(1, -11, line=5, call="string_at")], causes=[1]
     ),
     "launch: nobody raised by itself": launch([worker(0, -15), worker(1, 1, LOST)], causes=[1]),
+    "launch: nobody raised by itself, two suffered": launch(
+        [worker(0, 1, LOST, when=2), worker(1, 1, LOST, when=1)], causes=[1]
+    ),
     "launch: torchrun kills what does not end": launch(
         [worker(0, -9, when=3), worker(1, 1, "OSError: y", when=1)], causes=[1]
     ),
