@@ -21,7 +21,7 @@ def test_a_chapter_reaches_itself_and_the_tests_that_name_it():
 
 def test_a_module_reaches_what_imports_it_through_others():
     found = reach({ROOT / "src/rankbook/parallel/pipeline/schedules.py"})
-    assert "tests/unit/parallel/test_schedules.py" in found.tests
+    assert "tests/unit/parallel/pipeline/test_schedules.py" in found.tests
     assert "tests/unit/parallel/trials/test_variants.py" in found.tests
     assert "tests/distributed/test_mesh.py" in found.left
     assert "chapters/en/11_ranks_live.ipynb" not in {*found.chapters, *found.left}
