@@ -15,7 +15,7 @@ from rankbook.parallel.pipeline.timeline import Action, Timeline
 def measure_overheads(steps: Iterable[tuple[Timeline, Timeline]]) -> Overheads:
     """The overheads of `steps`, each as recorded and as simulated without any, of equal actions.
 
-    Means, because what is paid along a step adds up. Overheads that no step shows are 0.
+    Means, because what is paid along a step adds up. Overheads that no step shows are 0::
 
         bare = simulate(plan, durations)
         overheads = measure_overheads([(recording.gather(), bare)])

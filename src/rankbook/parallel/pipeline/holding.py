@@ -54,7 +54,7 @@ class SavedBytes:
     """The bytes that autograd has saved in the forward passes of some modules, and not yet freed.
 
     limit: above it, a forward pass raises MemoryError, as a device does that is full. A tensor
-    counts once a forward pass, however often it is saved; parameters do not count.
+    counts once a forward pass, however often it is saved; parameters do not count::
 
         saved = SavedBytes()
         saved.watch(stage)  # from now on

@@ -26,6 +26,8 @@ class Pipeline:
     loss_fn: (outputs, targets) of a microbatch to the mean over its tokens. config: the sizes of
     the whole model. Raises ValueError if the plan does not suit it, or puts other stages here.
 
+    A training step::
+
         loss = pipeline.step(tokens, targets)
         average_gradients(pipeline.parameters(), mesh["dp"].get_group())
         clip_grad_norm(pipeline.parameters(), 0.5, mesh)
