@@ -98,7 +98,7 @@ def test_the_page_says_what_was_recorded_of_reading():
     rate = {(r["way"], r["ranks"], r["workers"]): r["median"] for r in recorded("scaling_reading")}
     for workers in scaling_reading.WORKERS:
         first = rate[scaling_reading.FIRST, 4, workers] / rate[scaling_reading.FIRST, 1, workers]
-        assert first < 1.05, "no more for four ranks than for one"
+        assert first < 1, "somewhat fewer for four ranks than for one"
     own = {n: [rate[scaling_reading.SHARES, ranks, n] for ranks in (1, 2)] for n in (0, 2)}
     assert own[0][1] > 1.2 * own[0][0], "the second rank brings its core"
     assert own[2][1] < 1.05 * own[2][0], "with two workers it adds nothing"
