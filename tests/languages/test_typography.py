@@ -1,5 +1,6 @@
 """The Chinese texts keep to Chinese typography, and the rules find what breaks it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,17 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_chinese_texts():
     assert len(list(typography.chinese_texts(ROOT))) > 500
     assert not typography.problems(ROOT)
+
+
+def test_titles_are_chinese():
+    titles = {
+        where: title[1]
+        for where, text in typography.chinese_texts(ROOT)
+        if (title := re.search(r"^# (.+)", text, re.MULTILINE))
+    }
+    assert len(titles) > 80
+    cjk = re.compile(f"[{typography.CJK}]")
+    assert not {where: title for where, title in titles.items() if not cjk.search(title)}
 
 
 @pytest.mark.parametrize(
