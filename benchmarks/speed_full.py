@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import record
-from benchmarks.record import check_repeats, summary, write
+from benchmarks.record import check_repeats, load_average, summary, write
 from rankbook.core.atomic import write_text_atomic
 from rankbook.models.classifier import Classifier
 from rankbook.speed.batches import loader
@@ -90,16 +90,21 @@ def standing_for_all(reviews: Reviews, count: int) -> Reviews:
 
 
 class Kept:
-    """The turns measured so far, in a file beside the results: seconds a step, by row."""
+    """The turns measured so far, in a file beside the results: seconds a step, by row.
+
+    With them, the machine's highest load average (processes) at any start of the program.
+    """
 
     def __init__(self, path: Path, steps: int):
         self.path, self.about = path, {"steps": steps, "threads": torch.get_num_threads()}
         self.seconds: dict[str, list[float]] = {}
         self.skipped: dict[str, str] = {}
+        self.load = load_average()
         if path.is_file():
             found = json.loads(path.read_text("utf-8"))
             if found["about"] == self.about:  # else it is measured anew
                 self.seconds, self.skipped = found["seconds"], found["skipped"]
+                self.load = max(self.load, found["load"])
 
     def add(self, name: str, seconds: float) -> None:
         """Note one turn, and write all of them."""
@@ -108,7 +113,8 @@ class Kept:
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
-        parts = {"about": self.about, "seconds": self.seconds, "skipped": self.skipped}
+        parts = {"about": self.about, "load": self.load}
+        parts |= {"seconds": self.seconds, "skipped": self.skipped}
         self.path.parent.mkdir(exist_ok=True)
         write_text_atomic(self.path, json.dumps(parts))
 
@@ -165,7 +171,7 @@ def finish(name: str, full: Size, steps: int, kept: Kept) -> Path:
     with torch.device("meta"):  # shapes, and no memory
         count = sum(p.numel() for p in Classifier(full.model).parameters())
     what = WHAT.format(millions=round(count / 1e6), steps=steps, reviews=steps * full.batch)
-    more = {"kind": "CPU", "threads": torch.get_num_threads(), "ladder": table}
+    more = {"kind": "CPU", "load": kept.load, "threads": torch.get_num_threads(), "ladder": table}
     return write(name, what, flat, libraries=("torch",), **more)
 
 

@@ -64,14 +64,18 @@ def test_it_goes_on_where_it_stopped(tiny, monkeypatch):
         return take(*arguments)
 
     monkeypatch.setattr(speed_full, "timed", stops)
+    monkeypatch.setattr(speed_full, "load_average", lambda: 1.7)
     with pytest.raises(KeyboardInterrupt):
         speed_full.main(line)
     (kept,) = tiny.glob(".speed_full-cpu-*.turns.json")
     before = json.loads(kept.read_text("utf-8"))["seconds"]
     monkeypatch.setattr(speed_full, "timed", take)
+    monkeypatch.setattr(speed_full, "load_average", lambda: 0.2)
     speed_full.main(line)
     (path,) = tiny.glob("speed_full-cpu-*.json")
-    rows = {row["name"]: row for row in json.loads(path.read_text("utf-8"))["ladder"]}
+    result = json.loads(path.read_text("utf-8"))
+    assert result["load"] == 1.7  # the busier of the two starts
+    rows = {row["name"]: row for row in result["ladder"]}
     assert [row["repeats"] for row in rows.values()] == [3, 3, 3]
     for name, turns in before.items():
         assert rows[name]["turns"][: len(turns)] == turns  # none was measured again
