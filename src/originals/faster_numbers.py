@@ -1,4 +1,4 @@
-"""Every number of the text that Part III follows, and what really changed from row to row.
+"""Every number of the third text, on faster fine-tuning, and what really changed from row to row.
 
 Settings are read from its listings, one field each. Source:
 https://sebastianraschka.com/blog/2023/pytorch-faster.html; `tests/originals` holds them to it.

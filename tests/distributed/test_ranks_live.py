@@ -78,7 +78,7 @@ def test_two_machines():
 
 
 def test_torchs_own_check_crashes_ddp(tmp_path):
-    """Part I says so of torch 2.13; when this fails, the sentence has to go."""
+    """The first chapter says so of torch 2.13; when this fails, the sentence has to go."""
     import torch
 
     if not torch.__version__.startswith("2.13."):

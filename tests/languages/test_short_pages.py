@@ -28,7 +28,7 @@ def pages(part: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / "chapters" / "en").glob(f"[{part}]*.ipynb"))
 
 
-SHORT = [page for part in (*TOPICS, "A") for page in pages(part)]
+SHORT = [page for part in (*TOPICS, "T", "A") for page in pages(part)]
 
 
 def cells(language: str, page: str) -> list[dict]:

@@ -1,4 +1,4 @@
-"""A second node joins a job of torchrun: its words are those of the text that Part IV follows.
+"""A second node joins a job of torchrun: its words are those of the elastic tutorial.
 
     torchrun --nnodes 1:3 --nproc-per-node 2 --max-restarts 3 --rdzv-id 1 \
         --rdzv-backend c10d --rdzv-endpoint HOST:PORT joins.py

@@ -4,8 +4,8 @@ from importlib import import_module
 
 PARTS = (
     "addresses", "anchors", "cards", "contents", "drawings", "excerpts", "figures", "formulas",
-    "generated", "lexers", "moving", "plots", "redirects", "scripts", "search", "sources",
-    "stopped", "symptoms", "weight", "words",
+    "generated", "lexers", "minutes", "moving", "plots", "redirects", "scripts", "search",
+    "sources", "stopped", "symptoms", "weight", "words",
 )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def join(
     The wait of elastic sizes for more agents (last_call_timeout, 30 s) would come on top.
     Without: the time on the network, and that agents silent for 15 s are taken for dead.
     Against benchmarks/rendezvous.py on two cores it holds up to 32 agents; at 64 it is too fast, at
-    128 far too slow (page 54 prints by how much). Nothing should rest on it for more.
+    128 far too slow (*On many nodes* prints by how much). Nothing should rest on it for more.
     """
     return _Meeting(agents, costs, cores).run(random.Random(seed), spread, give_up)
 

@@ -2,7 +2,8 @@
 
 torchrun --standalone --nproc-per-node 4 -m rankbook.programs.pipe_ddp --stages 2 --replicas 2
 
-It is `rankbook.programs.train_lm` with ``--mesh pp=2,dp=2``, under the options of page 27.
+It is `rankbook.programs.train_lm` with ``--mesh pp=2,dp=2``, with the options of *WikiText-2
+for real*.
 """
 
 import sys

@@ -189,7 +189,7 @@ class Driver:
         return event
 
     def _audit(self, run: FaultRun, codes: dict[str, int | None], target: Target) -> None:
-        """Ask all that has to hold, numbered as on page 48; what does not is a problem."""
+        """Ask all that has to hold, numbered as in the chapter; what does not is a problem."""
         # in the order in which they were written: clocks may have been wrong, on purpose
         events = [event | {"time": number} for number, event in enumerate(target.job.events)]
         steps = run.plan.steps
