@@ -1,4 +1,4 @@
-"""What the pages on elastic training say of torchrun's agents: where one of these fails, a sentence has to change.
+"""What the pages on elastic training say of agents: where one of these fails, a sentence changes.
 
 Jobs that live through the faults are in test_elastic_program.py and the soak; the join that fails
 is in tests/live/test_torchrun_share_store.py, a store's death in test_etcd.py.
