@@ -16,10 +16,11 @@ from rankbook.live.torchrun.spec import LaunchSpec
 from tests.waiting import until
 
 SHARING_OFF = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
-# read_timeout: what an agent waits for a key of the store; short where it waits in vain. None is
-# taken for dead: their signs of life may come late.
+# read_timeout: what an agent waits for a key of the store; short where it waits in vain, and shorter
+# for the second, so that it ends while the first one's store is there. None is taken for dead: their
+# signs of life may come late.
 CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=900,read_timeout="
-READ_TIMEOUT = {"shared": 3, "not shared": 900}
+READ_TIMEOUT = {"shared": (15, 3), "not shared": (900, 900)}
 OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf"]
 PROGRAM = """import pathlib, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -55,10 +56,11 @@ def torchrun():
 @pytest.mark.parametrize("sharing", ["shared", "not shared"])
 def test_a_join_fails_while_the_store_is_shared(torchrun, tmp_path, monkeypatch, sharing):
     monkeypatch.setenv(SHARING_OFF, "0" if sharing == "shared" else "1")
-    options, end = [*OPTIONS, f"{CONF}{READ_TIMEOUT[sharing]}"], tmp_path / "end"
-    first = start(torchrun, "first", options, end)
+    ours, its = ([*OPTIONS, f"{CONF}{seconds}"] for seconds in READ_TIMEOUT[sharing])
+    end = tmp_path / "end"
+    first = start(torchrun, "first", ours, end)
     until(lambda: "world 1" in printed(first), lambda: printed(first), lambda: first.running)
-    second = start(torchrun, "second", options, end)
+    second = start(torchrun, "second", its, end)
 
     def joined() -> bool:
         return all("world 2" in printed(node) for node in (first, second))
@@ -74,7 +76,7 @@ def test_a_join_fails_while_the_store_is_shared(torchrun, tmp_path, monkeypatch,
     until(lambda: not first.running, lambda: "the first node goes on without the second")
     # the new node asks for what rank 0 does not publish again, and rank 0 waits for the new node
     assert "keys: /torch.rendezvous." in second.trouble and "/MASTER_ADDR" in second.trouble
-    assert first.trouble.startswith("DistStoreError: wait timeout after 3000ms, keys: ")
+    assert first.trouble.startswith("DistStoreError: wait timeout after 15000ms, keys: ")
     assert "/torchelastic/role_info/1" in first.trouble
 
 
