@@ -16,11 +16,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Cell(NamedTuple):
-    """A cell of a chapter. place: the anchor that `bookext.anchors` gives to it or its section."""
+    """A cell of a chapter.
+
+    place: the anchor that `bookext.anchors` gives to it or its section. words: of a link to it.
+    """
 
     source: str
     place: str
-    heading: str
+    words: str
 
 
 @cache
@@ -62,11 +65,11 @@ def name_today(found: dict, language: str) -> str:
 
 def _link(address: str, language: str) -> str:
     chapter, _, name = address.partition("#")
-    words, to = chapter.partition("_")[0], f"../../chapters/{language}/{chapter}.html"
-    if name:
-        cell = cells(chapter, language)[name]
-        words, to = f"{words} · {cell.heading}", f"{to}#{cell.place}"
-    return f'<a href="{to}">{escape(words)}</a>'
+    to = f"../../chapters/{language}/{chapter}"
+    if not name:
+        return f"[]({to}.ipynb)"
+    cell = cells(chapter, language)[name]
+    return f'<a href="{to}.html#{cell.place}">{escape(cell.words)}</a>'
 
 
 @cache
@@ -74,19 +77,18 @@ def cells(chapter: str, language: str) -> dict[str, Cell]:
     """The cells of a chapter by their ids. Of a text, the place is the last section that it begins,
     or else the one that it stands in."""
     path = ROOT / "chapters" / language / f"{chapter}.ipynb"
-    found, heading, section = {}, "", [0, 0]
+    found, title, heading, section = {}, "", "", (0, 0)
     for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"]):
-        source = "".join(cell["source"])
+        source, place = "".join(cell["source"]), f"at-cell-{number}"
         if cell["cell_type"] == "markdown":
             for line in source.split("\n"):
-                if line.startswith(("# ", "## ", "### ")):
-                    marks, _, heading = line.partition(" ")
-                    heading = heading.strip().replace("`", "")
-                    section = {1: [0, 0], 2: [section[0] + 1, 0], 3: [section[0], section[1] + 1]}[
-                        len(marks)
-                    ]
+                marks, _, words = line.replace("`", "").partition(" ")
+                if marks == "#":
+                    title = words
+                elif marks == "##":
+                    heading, section = words, (section[0] + 1, 0)
+                elif marks == "###":
+                    heading, section = words, (section[0], section[1] + 1)
             place = "-".join(["at", *(str(n) for n in section if n)])
-        else:
-            place = f"at-cell-{number}"
-        found[cell["id"]] = Cell(source, place, heading)
+        found[cell["id"]] = Cell(source, place, f"{title} · {heading}" if heading else title)
     return found
