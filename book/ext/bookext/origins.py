@@ -1,6 +1,6 @@
-"""The page "You come from…", from ``book/from.yml``: the texts that the book retells, name by name.
+"""The page "You come from…", from ``book/from.yml``: the tutorials that the book retells.
 
-``<!-- origins -->`` in a page becomes a section for each text: what became of it, its pages here,
+``<!-- origins -->`` in a page becomes a section for each of them: what became of it, its pages here,
 and a table of the names in its listings with today's, each linked to the cell that has it.
 """
 
