@@ -1,7 +1,7 @@
 """The page "You come from…", from ``book/from.yml``: the tutorials that the book retells.
 
-``<!-- origins -->`` in a page becomes a section for each of them: what became of it, its pages here,
-and a table of the names in its listings with today's, each linked to the cell that has it.
+``<!-- origins -->`` in a page becomes a section for each of them: what became of it, its pages, and
+a table of the names in its listings with today's, each linked to the cell that has it.
 """
 
 import json
