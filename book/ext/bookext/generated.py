@@ -1,9 +1,9 @@
 """Parts of pages that are made from data: a comment line in a page names the part.
 
 ``<!-- glossary -->`` becomes the glossary of ``book/glossary.yml`` in the page's language;
-``<!-- modules: rankbook.live -->`` the reference of a package's public names, and
-``<!-- symptoms -->`` what `bookext.symptoms` makes. Chapters are not
-touched: only the pages of ``book/en`` and ``book/zh``.
+``<!-- modules: rankbook.live -->`` the reference of a package's public names,
+``<!-- symptoms -->`` what `bookext.symptoms` makes, and ``<!-- origins -->`` what `bookext.origins`
+does. Chapters are not touched: only the pages of ``book/en`` and ``book/zh``.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from bookext import symptoms
+from bookext import origins, symptoms
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "glossary.yml"
 ELSEWHERE = ("monarch", "monarch.actor")
@@ -99,7 +99,12 @@ def public_names(module: str) -> list[str]:
     ]
 
 
-PARTS = {"glossary": glossary, "modules": modules, "symptoms": symptoms.entries}
+PARTS = {
+    "glossary": glossary,
+    "modules": modules,
+    "origins": origins.sections,
+    "symptoms": symptoms.entries,
+}
 
 
 def fill(app, docname, source):
