@@ -3,6 +3,9 @@
 The tutorial's own listing runs in tests/originals/test_gpipe_tutorial.py.
 """
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,7 +13,12 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
 from originals import pipelining_tutorial
-from originals.pipelining_tutorial import ModelArgs, Transformer, manual_model_split
+from originals.pipelining_tutorial import (
+    ModelArgs,
+    Transformer,
+    manual_model_split,
+    tokenwise_loss_fn,
+)
 from rankbook.models import TransformerLM, initialise
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
@@ -22,6 +30,9 @@ MASK = nn.Transformer.generate_square_subsequent_mask(LENGTH)
 BOTH = {"tgt_mask": MASK, "memory_mask": MASK}
 
 
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "22_not_its_model.ipynb"
+
+
 def off(a: torch.Tensor, b: torch.Tensor) -> float:
     return (a - b).abs().max().item()
 
@@ -29,6 +40,36 @@ def off(a: torch.Tensor, b: torch.Tensor) -> float:
 def tutorial(**options) -> Transformer:
     torch.manual_seed(0)
     return Transformer(ModelArgs(WIDTH, LAYERS, 4, VOCAB), dropout=0.0, **options)
+
+
+def shown() -> dict:
+    """What the page's own cells define: the tutorial's model, its split and its loss."""
+    cells = {c["id"]: c["source"] for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
+    found = {"torch": torch, "__name__": "page"}
+    for name, end in (("model-args", ""), ("model-source", ""), ("manual", "\nstage ="),
+                      ("main", "\nstage =")):  # fmt: skip
+        source = "".join(cells[name]).removeprefix("%%ranks\n")
+        exec(source.partition(end)[0] if end else source, found)
+    return found
+
+
+@torch.no_grad()
+def test_the_page_shows_the_program(monkeypatch):
+    page = shown()
+    page["PipelineStage"] = lambda model, *place: model
+    monkeypatch.setattr(pipelining_tutorial, "PipelineStage", page["PipelineStage"])
+    assert page["ModelArgs"]() == page["ModelArgs"](**vars(ModelArgs()))
+    torch.manual_seed(0)
+    theirs = page["Transformer"](page["ModelArgs"](WIDTH, LAYERS, 4, VOCAB), dropout=0.0)
+    ours, x = tutorial(), words()
+    assert theirs.state_dict().keys() == ours.state_dict().keys()
+    y = ours(x)
+    assert torch.equal(theirs(x), y)
+    assert page["tokenwise_loss_fn"](y, x) == tokenwise_loss_fn(y, x)
+    for index in (0, 1):
+        pair = [split(tutorial(), index, 2, CPU).state_dict().keys()
+                for split in (page["manual_model_split"], manual_model_split)]  # fmt: skip
+        assert pair[0] == pair[1]
 
 
 def words() -> torch.Tensor:
