@@ -12,6 +12,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
+PURPOSE = ("idea", "failure", "proof")  # a sentence each, of a page that says what it is for
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
 FRONT = re.compile(r"\A---\nsource_sha: \"(\w*)\"\n---\n+")
@@ -76,7 +77,7 @@ def differences(cell: dict, twin: dict) -> list[str]:
 def untidy(name: str, notebook: dict) -> list[str]:
     """What a committed notebook must not hold."""
     found = []
-    if notebook["metadata"] != METADATA:
+    if notebook["metadata"] != {**METADATA, **purpose(notebook)}:
         found.append(f"{name}: its metadata is not exactly the one all chapters share")
     if (notebook["nbformat"], notebook["nbformat_minor"]) != (4, 5):
         found.append(f"{name}: its format is not 4.5")
@@ -88,6 +89,11 @@ def untidy(name: str, notebook: dict) -> list[str]:
     ids = [cell["id"] for cell in notebook["cells"]]
     found += [f"{name}: cell id {i!r} is there twice" for i in set(ids) if ids.count(i) > 1]
     return found
+
+
+def purpose(notebook: dict) -> dict[str, str]:
+    """What the notebook's metadata says of its idea, its failure and its proof."""
+    return {key: notebook["metadata"][key] for key in PURPOSE if key in notebook["metadata"]}
 
 
 def looks_random(cell_id: str) -> bool:

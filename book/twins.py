@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 import typography
-from correspondence import FRONT, METADATA, names, problems, sha, text
+from correspondence import FRONT, METADATA, names, problems, purpose, sha, text
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = {"en": "English", "zh": "Chinese"}
@@ -145,7 +145,7 @@ def like(name: str, known) -> str:
 def tidied(path: Path) -> dict:
     """A notebook without outputs and Jupyter's own additions, as it is committed."""
     notebook = json.loads(path.read_text("utf-8"))
-    notebook["metadata"] = METADATA
+    notebook["metadata"] = {**METADATA, **purpose(notebook)}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell.update(outputs=[], execution_count=None)

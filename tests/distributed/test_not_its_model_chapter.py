@@ -3,31 +3,73 @@
 The tutorial's own listing runs in tests/originals/test_gpipe_tutorial.py.
 """
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
-from originals.pipelining_tutorial import LAYERS, TutorialDecoder, keep_half
+from originals import pipelining_tutorial
+from originals.pipelining_tutorial import (
+    ModelArgs,
+    Transformer,
+    manual_model_split,
+    tokenwise_loss_fn,
+)
 from rankbook.models import TransformerLM, initialise
 from tests.distributed.launch import run_ranks
 from tests.distributed.pipeline_ranks import CONFIG, CPU
 from tests.live.kernel import Notebook
 from tests.live.report import fails, raised
 
-VOCAB, WIDTH, LENGTH, BATCH = 50, 32, 6, 8
+VOCAB, WIDTH, LAYERS, LENGTH, BATCH = 50, 32, 8, 6, 8
 MASK = nn.Transformer.generate_square_subsequent_mask(LENGTH)
 BOTH = {"tgt_mask": MASK, "memory_mask": MASK}
+
+
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "22_not_its_model.ipynb"
 
 
 def off(a: torch.Tensor, b: torch.Tensor) -> float:
     return (a - b).abs().max().item()
 
 
-def tutorial(**options) -> TutorialDecoder:
+def tutorial(**options) -> Transformer:
     torch.manual_seed(0)
-    return TutorialDecoder(VOCAB, WIDTH, 4, dropout=0.0, **options)
+    return Transformer(ModelArgs(WIDTH, LAYERS, 4, VOCAB), dropout=0.0, **options)
+
+
+def shown() -> dict:
+    """What the page's own cells define: the tutorial's model, its split and its loss."""
+    cells = {c["id"]: c["source"] for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
+    found = {"torch": torch, "__name__": "page"}
+    for name, end in (("model-args", ""), ("model-source", ""), ("manual", "\nstage ="),
+                      ("main", "\nstage =")):  # fmt: skip
+        source = "".join(cells[name]).removeprefix("%%ranks\n")
+        exec(source.partition(end)[0] if end else source, found)
+    return found
+
+
+@torch.no_grad()
+def test_the_page_shows_the_program(monkeypatch):
+    page = shown()
+    page["PipelineStage"] = lambda model, *place: model
+    monkeypatch.setattr(pipelining_tutorial, "PipelineStage", page["PipelineStage"])
+    assert page["ModelArgs"]() == page["ModelArgs"](**vars(ModelArgs()))
+    torch.manual_seed(0)
+    theirs = page["Transformer"](page["ModelArgs"](WIDTH, LAYERS, 4, VOCAB), dropout=0.0)
+    ours, x = tutorial(), words()
+    assert theirs.state_dict().keys() == ours.state_dict().keys()
+    y = ours(x)
+    assert torch.equal(theirs(x), y)
+    assert page["tokenwise_loss_fn"](y, x) == tokenwise_loss_fn(y, x)
+    for index in (0, 1):
+        pair = [split(tutorial(), index, 2, CPU).state_dict().keys()
+                for split in (page["manual_model_split"], manual_model_split)]  # fmt: skip
+        assert pair[0] == pair[1]
 
 
 def words() -> torch.Tensor:
@@ -41,7 +83,7 @@ def through_pipeline(options: dict, ones: bool) -> list[float]:
     rank, whole = dist.get_rank(), tutorial(**options)
     differences = []
     for microbatches in (1, 4):
-        stage = PipelineStage(keep_half(tutorial(**options), rank), rank, 2, CPU)
+        stage = manual_model_split(tutorial(**options), rank, 2, CPU)
         output = ScheduleGPipe(stage, microbatches).step(*[x] * (rank == 0))
         differences.append(off(output, whole(x)) if rank == 1 else 0.0)
     return differences
@@ -130,17 +172,18 @@ def test_gradients_of_earlier_steps_are_divided_again(tmp_path):
         assert third / first == pytest.approx(1 + 1 / 4 + 1 / 16, rel=1e-4)
 
 
-def test_the_rule_for_two_keeps_everything_on_other_stages():
-    kept = [sorted(map(int, keep_half(tutorial(), index).layers)) for index in range(4)]
+def test_the_rule_for_two_keeps_everything_on_other_stages(monkeypatch):
+    monkeypatch.setattr(pipelining_tutorial, "PipelineStage", lambda model, *place: model)
+    stages = [manual_model_split(tutorial(), index, 4, CPU) for index in range(4)]
+    kept = [sorted(map(int, stage.layers)) for stage in stages]
     assert kept == [[*range(4)], [*range(4, 8)], [*range(LAYERS)], [*range(LAYERS)]]
 
 
 FOUR = """%%ranks
-from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
-from originals.pipelining_tutorial import TutorialDecoder, keep_half
+from torch.distributed.pipelining import ScheduleGPipe
+from originals.pipelining_tutorial import ModelArgs, Transformer, manual_model_split
 
-mine = keep_half(TutorialDecoder(50, 32, 4), rank)
-stage = PipelineStage(mine, rank, world_size, device)
+stage = manual_model_split(Transformer(ModelArgs(32, 8, 4, 50)), rank, world_size, device)
 x = torch.ones(8, 6, dtype=torch.int64)
 ScheduleGPipe(stage, 4).step(*[x] * (rank == 0))
 """
