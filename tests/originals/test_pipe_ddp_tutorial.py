@@ -1,4 +1,4 @@
-"""The removed tutorial on Pipe and DDP: its own listing beside what page 26 says of it.
+"""The removed tutorial on Pipe and DDP: its own listing beside what its page says of it.
 
 The page's cells are run from its file, the listing from the original's text: its batches, the sum
 and division of its evaluation, and the numbers of its log.
@@ -15,11 +15,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rankbook.models import token_loss
 from tests.originals.listing import ORIGINALS, listing
 
 TEXT = "1-pipe-ddp-wikitext2.md"
-PAGE = Path(__file__).parents[2] / "chapters" / "en" / "26_pipe_ddp.ipynb"
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "A1_original_today.ipynb"
 WORDS = 50  # of the vocabulary here: the arithmetic is the same for any
 BATCHIFY = "    def batchify", "        return data.to(device)"
 GET_BATCH = "    bptt = 35", "        return data.t(), target"
@@ -42,12 +41,20 @@ def page(*cells: str) -> dict:
     text = torch.arange(1000) % WORDS
     corpus = SimpleNamespace(vocab=range(WORDS), train=text, valid=text)
     corpus.common = lambda words: corpus
-    names: dict = {"torch": torch, "math": math, "token_loss": token_loss}
-    names |= {"corpus": corpus, "full": corpus, "replica": 0}
+    names: dict = {"torch": torch, "math": math, "corpus": corpus, "rank": 1}  # rank 0 prints
     for cell in cells:
         source = sources[cell].removeprefix("%%ranks\n")
         source = source.replace("from rankbook.data import wikitext2", "wikitext2 = lambda: corpus")
         exec(source, names)
+    return names
+
+
+def written(cell: str) -> dict:
+    """The lists of numbers that a cell of the page starts with."""
+    names: dict = {}
+    sources = {c["id"]: "".join(c["source"]) for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
+    for line in re.findall(r"^[a-z_1, ]+ = \[[\d.,\s\]\[]+\]", sources[cell], re.MULTILINE):
+        exec(line, names)
     return names
 
 
@@ -79,22 +86,24 @@ def knows_what_follows(tokens: torch.Tensor) -> torch.Tensor:
 
 
 def test_the_page_lays_the_text_out_as_the_listing_does():
-    its, ours = original(), page("data")
+    its, ours = original(), page("batchify")["batchify"]
     text = torch.arange(1234)
     columns = its["batchify"](text, 10, rank=0, world_size=2)
-    assert torch.equal(ours["batchify"](text, 10), columns.T)
-    tokens, _ = its["get_batch"](columns, 35)
-    assert torch.equal(ours["get_batch"](columns.T, 35)[0], tokens)
-    last = len(columns) - 10  # a shorter window
-    assert torch.equal(ours["get_batch"](columns.T, last)[0], its["get_batch"](columns, last)[0])
+    assert torch.equal(ours(text, 10), columns)
+    for rank in (0, 1):
+        half = its["batchify"](text, 20, rank, 2, is_train=True)
+        assert torch.equal(ours(text, 20, rank, 2), half)
 
 
 @pytest.mark.parametrize("start", [0, 35, 95])
 def test_the_re_created_batch_is_the_listing_s(start):
     columns = torch.randint(WORDS, (100, 20), generator=torch.Generator().manual_seed(0))
     its = original()["get_batch"](columns, start)
-    ours = page("claim-order")["original_batch"](columns, start)
+    names = page("claim-order", "in-order")
+    ours = names["get_batch"](columns, start)
     assert all(torch.equal(a, b) for a, b in zip(its, ours, strict=True))
+    following = columns[start + 1 : start + 1 + its[0].shape[1]].T
+    assert torch.equal(names["in_order"](*ours), following)
 
 
 def test_a_perfect_model_is_as_good_as_none_to_the_listing():
@@ -124,13 +133,15 @@ def test_the_re_created_evaluation_prints_what_the_listing_prints(name):
 
 def test_the_log_says_what_the_page_quotes():
     text = listing(TEXT, "[RANK 0]: | epoch   1", "脚本的总运行时间")
-    ours = page("claim-evaluation", "claim-lr", "claim-eleven")
+    ours = page("claim-evaluation") | written("output-plot") | written("claim-eleven")
     valid = re.findall(r"RANK 0.*valid loss +([\d.]+)", text)
     test = re.findall(r"RANK 0.*test loss +([\d.]+) \| test ppl +([\d.]+)", text)
     assert [float(x) for x in [*valid, test[0][0]]] == [loss for _, loss, _ in ours["log"]]
     assert test[0][1] == "1.39"
     logged = re.findall(r"RANK 0.*batches.* loss +([\d.]+) \|", text)
     assert [float(x) for x in logged] == ours["logged"]
+    other = re.findall(r"RANK 1.*batches.* loss +([\d.]+) \|", text)
+    assert [float(x) for x in other] == ours["rank_1"]
     milliseconds = re.findall(r"RANK 0.*ms/batch +([\d.]+) \|", text)
     assert [float(x) for x in milliseconds[::4]] == ours["first"]
     assert [float(x) for x in milliseconds[1::4]] == ours["later"]
