@@ -16,9 +16,9 @@ from rankbook.live.torchrun.spec import LaunchSpec
 from tests.waiting import until
 
 SHARING_OFF = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
-# read_timeout: what an agent waits for a key of the store; short where it waits in vain, and shorter
-# for the second, so that it ends while the first one's store is there. None is taken for dead: their
-# signs of life may come late.
+# read_timeout: what an agent waits for a key of the store; short where it waits in vain, and
+# shorter for the second, so that it ends while the first one's store is there. None is taken for
+# dead: their signs of life may come late.
 CONF = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=900,read_timeout="
 READ_TIMEOUT = {"shared": (15, 3), "not shared": (900, 900)}
 OPTIONS = ["--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-conf"]
