@@ -1,4 +1,4 @@
-"""Attention along the batch, cut by microbatches: the page 22_not_its_model."""
+"""Attention along the batch, cut by microbatches: the page T51_gpipe."""
 
 from diagrams.kit import say
 

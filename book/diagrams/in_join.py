@@ -1,4 +1,4 @@
-"""Two ranks with five and six inputs in Join: the page 17_join."""
+"""Two ranks with five and six inputs in Join: the page T21_join."""
 
 from diagrams.kit import say
 

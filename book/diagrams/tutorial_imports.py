@@ -1,4 +1,4 @@
-"""What the tutorial stands on, in two environments: the page A1_original_today."""
+"""What the tutorial stands on, in two environments: the page T11_pipe_and_ddp."""
 
 from diagrams.kit import say
 

@@ -1,4 +1,4 @@
-"""An epoch of the original, and where a restart begins: the page 49_elastic_checked."""
+"""An epoch of the original, and where a restart begins: the page T61_elastic_torchrun."""
 
 from itertools import pairwise
 

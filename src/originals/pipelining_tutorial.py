@@ -2,7 +2,7 @@
 
 Kept as it is there, mistakes included: `TransformerLM` is the book's own model. Written from what
 the tutorial says, https://docs.pytorch.org/tutorials/intermediate/pipelining_tutorial.html;
-chapter 22 shows the same code cell by cell, and `tests/originals` holds it to the listing.
+`T51_gpipe` shows the same code cell by cell, and `tests/originals` holds it to the listing.
 """
 
 from dataclasses import dataclass

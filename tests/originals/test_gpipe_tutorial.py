@@ -1,6 +1,6 @@
 """The pipelining tutorial's listing, on 2 ranks as it says and on 4, beside the book's re-creation.
 
-`Transformer` and `manual_model_split` are what chapter 22 shows. The text is a Chinese copy; its
+`Transformer` and `manual_model_split` are what `T51_gpipe` shows. The text is a Chinese copy; its
 listing is the tutorial's, without the function for the tracer. It parses as it is: nothing is
 repaired but the sizes, which a CPU could not do in reasonable time.
 """

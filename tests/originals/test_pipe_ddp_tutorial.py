@@ -18,7 +18,7 @@ from torch.nn import functional
 from tests.originals.listing import ORIGINALS, listing
 
 TEXT = "1-pipe-ddp-wikitext2.md"
-PAGE = Path(__file__).parents[2] / "chapters" / "en" / "A1_original_today.ipynb"
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T11_pipe_and_ddp.ipynb"
 WORDS = 50  # of the vocabulary here: the arithmetic is the same for any
 BATCHIFY = "    def batchify", "        return data.to(device)"
 GET_BATCH = "    bptt = 35", "        return data.t(), target"

@@ -61,7 +61,7 @@ def test_with_the_variable_a_node_joins(tmp_path):
 
 @pytest.mark.long
 def test_without_it_a_join_ends_the_job_and_the_symptom_names_it(tmp_path):
-    """When this fails because the join works, page 49 and the symptom have to say so."""
+    """When this fails because the join works, `T61_elastic_torchrun` and the symptom say so."""
     agents = joined(tmp_path, "")
     for status, text in agents:
         assert status == 1 and "4 ranks have met" not in text, text

@@ -1,4 +1,4 @@
-"""What chapter 22 says of the pipelining tutorial's model, of order, and of torch's scaling.
+"""What `T51_gpipe` says of the pipelining tutorial's model, of order, and of torch's scaling.
 
 The tutorial's own listing runs in tests/originals/test_gpipe_tutorial.py.
 """
@@ -30,7 +30,7 @@ MASK = nn.Transformer.generate_square_subsequent_mask(LENGTH)
 BOTH = {"tgt_mask": MASK, "memory_mask": MASK}
 
 
-PAGE = Path(__file__).parents[2] / "chapters" / "en" / "22_not_its_model.ipynb"
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T51_gpipe.ipynb"
 
 
 def off(a: torch.Tensor, b: torch.Tensor) -> float:

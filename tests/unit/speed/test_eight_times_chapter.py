@@ -1,4 +1,4 @@
-"""What chapter 39 claims of the text's programs, where its own listings are not at hand."""
+"""What `T33_eight_times` claims of the text's programs, where its own listings are not at hand."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from rankbook.speed import size, synthetic
 from rankbook.speed.compiling import graphs
 from rankbook.speed.paired import compare
 
-PAGE = Path(__file__).parents[3] / "chapters" / "en" / "39_text_checked.ipynb"
+PAGE = Path(__file__).parents[3] / "chapters" / "en" / "T33_eight_times.ipynb"
 SMALL = size("cpu", vocab_size=60, layers=1, d_model=16, d_hidden=32, heads=2, max_length=32)
 
 
