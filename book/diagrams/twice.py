@@ -1,4 +1,4 @@
-"""An epoch of the original, and where a restart begins: the page T61_elastic_torchrun."""
+"""An epoch of the tutorial, and where a restart begins: the page T62_restarts_checked."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What the page `T61_elastic_torchrun` shows of the original's program: where one fails, a sentence has to change."""
+"""What the page `T62_restarts_checked` shows: where one fails, a sentence has to change."""
 
 import pickle
 from unittest.mock import patch
