@@ -1,4 +1,5 @@
-"""Page 26 shows these failures; measured with torch 2.13. If one goes, the page changes.
+"""The pages `26_pipe_ddp` and `T12_pipe_and_ddp_training` show these failures, measured with torch
+2.13. If one goes, the page changes.
 
 What each wrapping does under each schedule is in test_wrappings.py.
 """

@@ -1,7 +1,7 @@
-"""The removed tutorial on Pipe and DDP: its own listing beside what its page says of it.
+"""The removed tutorial on Pipe and DDP: its own listing beside what its pages say of it.
 
-The page's cells are run from its file, the listing from the original's text: its batches, the sum
-and division of its evaluation, and the numbers of its log.
+The pages' cells are run from their files, the listing from the original's text: its batches, the
+sum and division of its evaluation, and the numbers of its log.
 """
 
 import json
@@ -18,7 +18,8 @@ from torch.nn import functional
 from tests.originals.listing import ORIGINALS, listing
 
 TEXT = "1-pipe-ddp-wikitext2.md"
-PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T11_pipe_and_ddp.ipynb"
+CHAPTERS = Path(__file__).parents[2] / "chapters" / "en"
+DATA, TRAINING = "T11_pipe_and_ddp", "T12_pipe_and_ddp_training"
 WORDS = 50  # of the vocabulary here: the arithmetic is the same for any
 BATCHIFY = "    def batchify", "        return data.to(device)"
 GET_BATCH = "    bptt = 35", "        return data.t(), target"
@@ -35,13 +36,19 @@ def original(device: str = "cpu") -> dict:
     return names
 
 
-def page(*cells: str) -> dict:
+def sources_of(name: str) -> dict[str, str]:
+    cells = json.loads((CHAPTERS / f"{name}.ipynb").read_text("utf-8"))["cells"]
+    return {cell["id"]: "".join(cell["source"]) for cell in cells}
+
+
+def page(name: str, *cells: str) -> dict:
     """What these cells of the page define; without a rank, and without the corpus."""
-    sources = {c["id"]: "".join(c["source"]) for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
+    sources = sources_of(name)
     text = torch.arange(1000) % WORDS
     corpus = SimpleNamespace(vocab=range(WORDS), train=text, valid=text)
     corpus.common = lambda words: corpus
     names: dict = {"torch": torch, "math": math, "corpus": corpus, "rank": 1}  # rank 0 prints
+    names["plots"] = SimpleNamespace(Table=lambda head, rows: None)
     for cell in cells:
         source = sources[cell].removeprefix("%%ranks\n")
         source = source.replace("from rankbook.data import wikitext2", "wikitext2 = lambda: corpus")
@@ -52,8 +59,8 @@ def page(*cells: str) -> dict:
 def written(cell: str) -> dict:
     """The lists of numbers that a cell of the page starts with."""
     names: dict = {}
-    sources = {c["id"]: "".join(c["source"]) for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
-    for line in re.findall(r"^[a-z_1, ]+ = \[[\d.,\s\]\[]+\]", sources[cell], re.MULTILINE):
+    source = sources_of(TRAINING)[cell]
+    for line in re.findall(r"^[a-z_1, ]+ = \[[\d.,\s\]\[]+\]", source, re.MULTILINE):
         exec(line, names)
     return names
 
@@ -85,8 +92,9 @@ def knows_what_follows(tokens: torch.Tensor) -> torch.Tensor:
     return 50.0 * functional.one_hot((tokens + 1) % WORDS, WORDS)
 
 
-def test_the_page_lays_the_text_out_as_the_listing_does():
-    its, ours = original(), page("batchify")["batchify"]
+@pytest.mark.parametrize("name", [DATA, TRAINING])
+def test_the_pages_lay_the_text_out_as_the_listing_does(name):
+    its, ours = original(), page(name, "batches" if name == TRAINING else "batchify")["batchify"]
     text = torch.arange(1234)
     columns = its["batchify"](text, 10, rank=0, world_size=2)
     assert torch.equal(ours(text, 10), columns)
@@ -96,10 +104,13 @@ def test_the_page_lays_the_text_out_as_the_listing_does():
 
 
 @pytest.mark.parametrize("start", [0, 35, 95])
-def test_the_re_created_batch_is_the_listing_s(start):
+@pytest.mark.parametrize(
+    ("name", "cells"), [(DATA, ("claim-order", "in-order")), (TRAINING, ("batches",))]
+)
+def test_the_re_created_batch_is_the_listing_s(name, cells, start):
     columns = torch.randint(WORDS, (100, 20), generator=torch.Generator().manual_seed(0))
     its = original()["get_batch"](columns, start)
-    names = page("claim-order", "in-order")
+    names = page(name, *cells)
     ours = names["get_batch"](columns, start)
     assert all(torch.equal(a, b) for a, b in zip(its, ours, strict=True))
     following = columns[start + 1 : start + 1 + its[0].shape[1]].T
@@ -122,7 +133,7 @@ def test_a_perfect_model_is_as_good_as_none_to_the_listing():
 
 @pytest.mark.parametrize("name", ["VALID", "TEST"])
 def test_the_re_created_evaluation_prints_what_the_listing_prints(name):
-    ours = page("claim-evaluation")
+    ours = page(TRAINING, "claim-evaluation")
     tokens = ours[name]
     its = original()
     columns = its["batchify"](torch.zeros(tokens, dtype=torch.int64), 10, 0, 2)
@@ -133,11 +144,13 @@ def test_the_re_created_evaluation_prints_what_the_listing_prints(name):
 
 def test_the_log_says_what_the_page_quotes():
     text = listing(TEXT, "[RANK 0]: | epoch   1", "脚本的总运行时间")
-    ours = page("claim-evaluation") | written("output-plot") | written("claim-eleven")
-    valid = re.findall(r"RANK 0.*valid loss +([\d.]+)", text)
-    test = re.findall(r"RANK 0.*test loss +([\d.]+) \| test ppl +([\d.]+)", text)
-    assert [float(x) for x in [*valid, test[0][0]]] == [loss for _, loss, _ in ours["log"]]
-    assert test[0][1] == "1.39"
+    ours = page(TRAINING, "claim-evaluation") | written("output-plot") | written("claim-eleven")
+    both = r"RANK 0.*(?:valid|test) loss +([\d.]+) \| (?:valid|test) ppl +([\d.]+)"
+    found = re.findall(both, text)
+    quoted = [(loss, ppl) for _, loss, ppl, _ in ours["log"]]
+    assert [(float(loss), float(ppl)) for loss, ppl in found] == quoted
+    lines = sources_of(TRAINING)["output"].split("```")[1].splitlines()[1:]
+    assert len(lines) == 7 and set(lines) <= set(text.splitlines())
     logged = re.findall(r"RANK 0.*batches.* loss +([\d.]+) \|", text)
     assert [float(x) for x in logged] == ours["logged"]
     other = re.findall(r"RANK 1.*batches.* loss +([\d.]+) \|", text)
@@ -145,6 +158,13 @@ def test_the_log_says_what_the_page_quotes():
     milliseconds = re.findall(r"RANK 0.*ms/batch +([\d.]+) \|", text)
     assert [float(x) for x in milliseconds[::4]] == ours["first"]
     assert [float(x) for x in milliseconds[1::4]] == ours["later"]
+
+
+def test_the_second_page_repeats_the_model_of_the_first():
+    first, second = sources_of(DATA), sources_of(TRAINING)
+    for cell in ("positions", "model-source"):
+        repeated = second[cell].removeprefix("%%ranks\n").replace("import torch\n", "")
+        assert repeated == first[cell]
 
 
 def test_a_first_line_divides_eleven_batches_by_ten():
