@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from plots import break_even_steps
 from rankbook.speed import (
     CountingBackend,
     account,
@@ -217,15 +216,6 @@ def test_a_fork_copies_pages_once():
     finally:
         sleeper.kill()
         sleeper.join()
-
-
-def test_the_break_even_of_the_text_hangs_on_a_price_that_nobody_measured():
-    eager, clock = 60 * 8.25, 60 * 8.44
-    evens = {price: break_even_steps((0, eager / 3), (price, (clock - price) / 3))
-             for price in (clock - eager - 1, 30, 60, 170)}  # fmt: skip
-    never, *others = evens.values()
-    assert never is None and all(even is not None and even > 3 for even in others)
-    assert max(others) > 1.4 * min(others)
 
 
 def test_a_second_process_finds_what_the_first_has_compiled():

@@ -1,4 +1,4 @@
-"""What `T33_eight_times` claims of the text's programs, where its own listings are not at hand."""
+"""What `T33_eight_times` and `T34_accuracies` claim, where the listings are not at hand."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,16 @@ import pytest
 import torch
 from torch import nn
 
+from originals.faster_numbers import text_row
 from originals.faster_text import WithLoss, fabric_program, padded, plain_program
+from plots import break_even_steps
 from rankbook.models import Classifier
 from rankbook.speed import size, synthetic
 from rankbook.speed.compiling import graphs
 from rankbook.speed.paired import compare
+from rankbook.speed.strategies.scaling import efficiency, weak_efficiency
 
-PAGE = Path(__file__).parents[3] / "chapters" / "en" / "T33_eight_times.ipynb"
+PAGE = Path(__file__).parents[3] / "chapters" / "en" / "T34_accuracies.ipynb"
 SMALL = size("cpu", vocab_size=60, layers=1, d_model=16, d_hidden=32, heads=2, max_length=32)
 
 
@@ -83,3 +86,26 @@ def test_a_warm_up_in_another_format_compiles_another_graph():
     with torch.autocast("cpu", torch.bfloat16):
         compiled(x).sum().backward()
     assert graphs() - start == 2
+
+
+def test_on_four_gpus_a_step_and_a_review_have_the_same_efficiency():
+    one, four = text_row("16 bits"), text_row("DDP")
+    assert one.steps == 4 * four.steps and four.batch == 4 * one.batch
+    each = weak_efficiency(one.minutes / one.steps, four.minutes / four.steps)
+    assert each == pytest.approx(efficiency(one.minutes, four.minutes, 4))
+    assert round(each, 2) == 0.67
+
+
+def test_the_break_even_of_the_post_hangs_on_a_price_that_nobody_measured():
+    eager, clock = (60 * text_row(name).minutes for name in ("16 bits", "compile"))
+    evens = {price: break_even_steps((0, eager / 3), (price, (clock - price) / 3))
+             for price in (clock - eager - 1, 30, 60, 170)}  # fmt: skip
+    never, *others = evens.values()
+    assert never is None and all(even is not None and even > 3 for even in others)
+    assert max(others) > 1.4 * min(others)
+
+
+def test_lightning_refuses_the_word_of_the_repost():
+    lightning = pytest.importorskip("lightning")
+    with pytest.raises(ValueError, match="Precision 'fp16' is invalid"):
+        lightning.Trainer(precision="fp16", accelerator="cpu", logger=False)

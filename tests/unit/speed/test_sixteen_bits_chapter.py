@@ -121,9 +121,3 @@ def test_stream_in_16_bits_halves_the_bytes_of_every_norm(packed):
     wide, narrow = (parts["layer norm"].bytes for parts in found.values())
     assert 0.45 < narrow / wide < 0.56
     assert found["bf16"]["matmul"].bytes == found["float32"]["matmul"].bytes
-
-
-def test_lightning_refuses_the_original_s_word():
-    lightning = pytest.importorskip("lightning")
-    with pytest.raises(ValueError, match="Precision 'fp16' is invalid"):
-        lightning.Trainer(precision="fp16", accelerator="cpu", logger=False)

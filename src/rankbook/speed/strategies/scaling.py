@@ -1,11 +1,7 @@
-"""How well more ranks are used, what a step of DDP consists of, and the original's numbers."""
+"""How well more ranks are used, and what a step of DDP consists of."""
 
 import math
 from dataclasses import dataclass
-
-# Minutes for 3 epochs on one A100 and on four, 16-bit mixed precision; samples it trains on, the
-# batch of one GPU, and the rate, which stays as it is on four.
-ORIGINAL = {"one": 8.25, "four": 3.07, "samples": 35_000, "batch": 12, "epochs": 3, "lr": 5e-5}
 
 
 @dataclass(frozen=True)
