@@ -3,7 +3,8 @@
 Usage: ``make legacy``. Writes ``book/results/legacy-kernel.json``: the source and the output of
 each cell, the functions of ``ddp_pipe.py``, the ids of torchtext, the losses of ``DDP(Pipe)``, and
 with what, where and when they were made.
-The tests hold the book's own ids and pipelines against them, the appendix shows them.
+The tests hold the book's own ids and pipelines against them, the page of the first tutorial shows
+them.
 """
 
 import ast

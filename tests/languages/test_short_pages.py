@@ -9,14 +9,14 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = {  # of the glossary: those whose terms a part, or two parts, introduce
-    "1": ("Processes and groups", "Collectives", "Data parallelism"),
+    "1T": ("Processes and groups", "Collectives", "Data parallelism"),
     "2": ("Pipelines and other model parallelism",),
     "3": ("Speed and memory",),
     "45": ("Failures and clusters",),
     "6": ("Models larger than one device",),
 }
 LATER = {  # terms of these topics that only later parts use
-    "1": {"device mesh"},
+    "1T": {"device mesh"},
     "2": {"activation checkpointing"},
     "3": set(),
     "45": set(),
@@ -28,7 +28,7 @@ def pages(part: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / "chapters" / "en").glob(f"[{part}]*.ipynb"))
 
 
-SHORT = [page for part in (*TOPICS, "T", "A") for page in pages(part)]
+SHORT = [page for part in (*TOPICS, "A") for page in pages(part)]
 
 
 def cells(language: str, page: str) -> list[dict]:
@@ -53,7 +53,7 @@ def prose(cell: dict) -> str:
 
 
 def test_the_parts_are_there():
-    assert len(pages("1")) >= 9 and pages("1")[0] == "11_ranks_live"
+    assert len(pages("1")) >= 8 and pages("1")[0] == "11_ranks_live"
     assert len(pages("2")) >= 7 and pages("2")[0] == "21_pipelines"
     assert len(pages("3")) == 8 and pages("3")[0] == "31_where_the_time_goes"
     assert len(pages("4")) == 8 and pages("4")[0] == "41_elastic"

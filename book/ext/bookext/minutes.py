@@ -1,7 +1,8 @@
 """How long pages take to read, from their own length: the role ``minutes``.
 
-``{minutes}`11_ranks_live autopsy` `` in a page becomes "40 minutes", and ``{minutes}`all` `` the
-time of all chapters. The English pages are measured for both languages: 180 words and 12 lines of
+``{minutes}`11_ranks_live autopsy` `` in a page becomes "40 minutes", ``{minutes}`all` `` the time of
+all chapters, and ``{minutes}`tutorials` `` the shortest and the longest time of one of the six
+tutorials. The English pages are measured for both languages: 180 words and 12 lines of
 visible code a minute; exercises' solutions are hidden, and outputs are not counted.
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxRole
 
+from bookext import origins
 from bookext.words import words_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,30 +66,36 @@ def rounded(minutes: float) -> int:
     return max(step, step * round(minutes / step))
 
 
-def said(minutes: float, words: dict) -> str:
-    """The minutes in words of the page's language."""
-    whole = rounded(minutes)
-    if minutes < 120:
-        return words["minutes"].format(n=whole)
-    return words["hours"].format(n=f"{whole / 60:g}")
+def said(minutes: list[float], words: dict) -> str:
+    """The minutes in words of the page's language, from the fewest to the most."""
+    ends = sorted({rounded(min(minutes)), rounded(max(minutes))})
+    unit, each = ("minutes", 1) if max(minutes) < 120 else ("hours", 60)
+    return words[unit].format(n="–".join(f"{end / each:g}" for end in ends))
+
+
+def ways(asked: str) -> list[list[str]]:
+    """The lists of pages that a role's text names: one, or one for each tutorial."""
+    if asked == "tutorials":
+        return [origins.own_pages(text) for text in origins.data()["texts"]]
+    if asked == "all":
+        return [sorted(path.stem for path in (ROOT / "chapters" / "en").glob("*.ipynb"))]
+    return [asked.split()]
 
 
 class Minutes(SphinxRole):
     """The minutes of the pages that the role's text names."""
 
     def run(self):
-        chapters = ROOT / "chapters" / "en"
-        pages = self.text.split()
-        if pages == ["all"]:
-            pages = sorted(path.stem for path in chapters.glob("*.ipynb"))
-        for page in pages:
-            self.env.note_dependency(str(chapters / f"{page}.ipynb"))
         try:
-            total = sum(map(minutes_of, pages))
+            totals = [sum(self.page(name) for name in pages) for pages in ways(self.text)]
         except LookupError as error:
             return [], [self.inliner.reporter.error(str(error), line=self.lineno)]
-        words = words_of(self.config.html_context["lang"])
-        return [nodes.Text(said(total, words))], []
+        return [nodes.Text(said(totals, words_of(self.config.html_context["lang"])))], []
+
+    def page(self, name: str) -> float:
+        """Its minutes; the page with the role is read again when it changes."""
+        self.env.note_dependency(str(ROOT / "chapters" / "en" / f"{name}.ipynb"))
+        return minutes_of(name)
 
 
 def setup(app):

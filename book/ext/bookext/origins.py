@@ -42,13 +42,28 @@ def _section(text: dict, language: str) -> list[str]:
     chinese = f"《{title['zh']}》"
     first, second = (english, chinese) if language == "en" else (chinese, english)
     program = f" · [{words['program']}]({text['program']})" if "program" in text else ""
-    pages = (f"[](../../chapters/{language}/{page}.ipynb)" for page in text["pages"])
+    own, deeper = own_pages(text), [page for page in text["pages"] if page not in own_pages(text)]
     lines = [f"## {text['topic'][language]}", ""]
     lines += [f"**{first}**<br>{words['other']}{second}<br>{text['within'][language]}{program}", ""]
-    lines += [text["fate"][language], "", words["pages"] + words["comma"].join(pages), ""]
+    takes = words["takes"].format(minutes=f"{{minutes}}`{' '.join(own)}`")
+    lines += [text["fate"][language], ""]
+    lines += [words["pages"] + _links(own, language) + takes]
+    lines += ["", words["deeper"] + _links(deeper, language)] if deeper else []
+    lines += [""]
     lines += [f"| {' | '.join(words['head'])} |", "|---|---|---|"]
     lines += [f"| {' | '.join(row(found, language))} |" for found in text["rows"]]
     return [*lines, ""]
+
+
+def own_pages(text: dict) -> list[str]:
+    """Those of a text's pages that retell it; the others go beyond it."""
+    return [page for page in text["pages"] if page.startswith("T")]
+
+
+def _links(pages: list[str], language: str) -> str:
+    """Links to pages, under their titles."""
+    comma = data()["words"][language]["comma"]
+    return comma.join(f"[](../../chapters/{language}/{page}.ipynb)" for page in pages)
 
 
 def row(found: dict, language: str) -> tuple[str, str, str]:

@@ -50,11 +50,14 @@ def test_hidden_cells_are_not_counted():
 @pytest.mark.parametrize(
     ("taken", "said"),
     [
-        (1, "5 minutes"),
-        (22, "20 minutes"),
-        (118, "120 minutes"),
-        (121, "2 hours"),
-        (160, "2.5 hours"),
+        ([1], "5 minutes"),
+        ([22], "20 minutes"),
+        ([118], "120 minutes"),
+        ([121], "2 hours"),
+        ([160], "2.5 hours"),
+        ([61, 19, 40], "20–60 minutes"),
+        ([19, 21], "20 minutes"),
+        ([58, 152], "1–2.5 hours"),
     ],
 )
 def test_nobody_reads_by_the_minute(taken, said):
@@ -73,4 +76,13 @@ def test_a_path_takes_the_minutes_of_the_pages_that_it_links(language):
     assert len(rows) >= 6
     for row in rows:
         (asked,) = ASKED.findall(row)
-        assert asked == "all" or asked.split() == LINK.findall(row), row
+        if asked == "tutorials":
+            assert LINK.findall(row) == ["from"]
+        else:
+            assert asked == "all" or asked.split() == LINK.findall(row), row
+
+
+def test_each_tutorial_has_pages_of_its_own():
+    lists = minutes.ways("tutorials")
+    chapters = sorted(path.stem for path in (ROOT / "chapters" / "en").glob("T*.ipynb"))
+    assert len(lists) == 6 and sorted(sum(lists, [])) == chapters
