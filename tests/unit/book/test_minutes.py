@@ -85,4 +85,4 @@ def test_a_path_takes_the_minutes_of_the_pages_that_it_links(language):
 def test_each_tutorial_has_pages_of_its_own():
     lists = minutes.ways("tutorials")
     chapters = sorted(path.stem for path in (ROOT / "chapters" / "en").glob("T*.ipynb"))
-    assert len(lists) == 6 and sorted(sum(lists, [])) == chapters
+    assert len(lists) == 6 and sorted(page for pages in lists for page in pages) == chapters
