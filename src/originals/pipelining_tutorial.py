@@ -47,7 +47,7 @@ class Transformer(nn.Module):
             h = layer(h, h)  # its second argument is the memory
         if self.norm is not None:
             h = self.norm(h)
-        return h if self.output is None else self.output(h)
+        return h if self.output is None else self.output(h).clone()  # `nn.Linear` returns a view
 
 
 def manual_model_split(

@@ -47,7 +47,7 @@ def shown() -> dict:
     cells = {c["id"]: c["source"] for c in json.loads(PAGE.read_text("utf-8"))["cells"]}
     found = {"torch": torch, "__name__": "page"}
     for name, end in (("model-args", ""), ("model-source", ""), ("manual", "\nstage ="),
-                      ("main", "\nstage =")):  # fmt: skip
+                      ("loss", "")):  # fmt: skip
         source = "".join(cells[name]).removeprefix("%%ranks\n")
         exec(source.partition(end)[0] if end else source, found)
     return found
@@ -149,6 +149,36 @@ def test_only_causal_stacks_see_order(depth, masks, sees_order):
         a, b = layer(a, a, **masks), layer(b, b, **masks)
     moved = off(a[:, -1], b[:, -1])
     assert moved > 0.05 if sees_order else moved <= 1e-5
+
+
+class Uncloned(Transformer):
+    """Without the tutorial's `.clone()`: its output is a view."""
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        output, self.output = self.output, None
+        h = super().forward(h)
+        self.output = output
+        return h if output is None else output(h)
+
+
+def gradients_of(kind: type[Transformer]) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    model, x = kind(ModelArgs(WIDTH, LAYERS, 4, VOCAB), dropout=0.0), words()
+    assert model(x)._is_view() == (kind is Uncloned)
+    stage = manual_model_split(model, dist.get_rank(), 2, CPU)
+    schedule = ScheduleGPipe(stage, 4, loss_fn=tokenwise_loss_fn)
+    schedule.step(*[x] * (dist.get_rank() == 0), target=x)
+    return [p.grad for p in model.parameters()]
+
+
+def test_an_output_that_is_a_view_is_no_trouble(tmp_path):
+    folders = [tmp_path / name for name in ("with", "without")]
+    for folder in folders:
+        folder.mkdir()
+    with_clone = run_ranks(gradients_of, folders[0], 2, Transformer)
+    without = run_ranks(gradients_of, folders[1], 2, Uncloned)
+    for theirs, ours in zip(with_clone, without, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(theirs, ours, strict=True))
 
 
 def three_steps_without_zero_grad() -> list[float]:

@@ -1,7 +1,7 @@
 """Join, what it makes of the parameters, where it goes wrong, and `equal_steps` in its place.
 
 What torch does is asserted as measured with torch 2.13. Where such a test fails after an update of
-torch, the pages `T21_join` and `18_uneven_inputs` have to change.
+torch, the pages `T21_join`, `T22_join_own_class` and `18_uneven_inputs` have to change.
 """
 
 import json
