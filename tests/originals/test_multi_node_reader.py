@@ -1,6 +1,6 @@
-"""The reader of "Transformers多机多卡的炼丹实践": its own listing beside page T41's and `CeilSplitLines`.
+"""The reader of "Transformers多机多卡的炼丹实践": its own listing beside two of ours.
 
-2 ranks x 2 workers: a rank is what ``RANK`` says, the loaders' workers are real processes.
+Ours are page T41's and `CeilSplitLines`. 2 ranks x 2 workers: a rank is what ``RANK`` says, the loaders' workers are real processes.
 """
 
 import json
