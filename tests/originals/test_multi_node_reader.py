@@ -1,6 +1,7 @@
 """The reader of "Transformers多机多卡的炼丹实践": its own listing beside two of ours.
 
-Ours are page T41's and `CeilSplitLines`. 2 ranks x 2 workers: a rank is what ``RANK`` says, the loaders' workers are real processes.
+Ours are page T41's and `CeilSplitLines`. 2 ranks x 2 workers: a rank is what ``RANK`` says,
+the loaders' workers are real processes.
 """
 
 import json
