@@ -1,6 +1,6 @@
 """The launch lines that are printed in the original, as they stand, and what becomes of them today.
 
-Page 16 re-creates them with fewer of the program's own options; it is held to what they give.
+Page T42 re-creates them with fewer of the program's own options; it is held to what they give.
 """
 
 import ast
@@ -17,7 +17,7 @@ from torch.distributed.run import config_from_args
 from tests.originals.listing import listing
 
 TEXT = "4-transformers-multi-node-trainer.md"
-PAGE = Path(__file__).parents[2] / "chapters" / "en" / "16_several_nodes.ipynb"
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T42_many_nodes.ipynb"
 SCRIPT = "train.py"
 VALUES = {
     "$NODE_RANK": "1",
@@ -77,21 +77,21 @@ def test_one_card_is_no_command():
     ended = subprocess.run(line, shell=True, capture_output=True, text=True)
     assert ended.returncode == 127 and "CUDA" in ended.stderr
     start = line.split(" python")[0]
-    assert f'"{start} echo trains"' in cell("claim-cuda")
+    assert f'"{start} echo trains"' in cell("one-card")
 
 
 def test_one_node_adds_an_argument():
     size, _, program = job(words("# 单机多卡"))
     assert size == 8 and SCRIPT in program
     assert "--local-rank=${local_rank}" in program
-    ours, theirs = job(recreated("claim-launch", "eight")), words("# 单机多卡")
+    ours, theirs = job(recreated("one-node", "eight")), words("# 单机多卡")
     assert ours[0] == size and "--local-rank=${local_rank}" in ours[2]
-    assert recreated("claim-launch", "eight")[:3] == theirs[:3]
+    assert recreated("one-node", "eight")[:3] == theirs[:3]
 
 
 def test_several_nodes_is_refused(capsys):
     theirs = words("# 多机多卡")
-    ours = recreated("claim-nnodes", "launcher", "options")
+    ours = recreated("several-nodes", "launcher", "options")
     assert SCRIPT not in theirs and not any("nnodes" in word for word in theirs)
     assert refusal(theirs, capsys) == "unrecognized arguments: --train_data_file"
     assert refusal(ours, capsys) == "unrecognized arguments: --train_data_file"

@@ -1,10 +1,13 @@
-"""The reader of "Transformers多机多卡的炼丹实践": its own listing beside `CeilSplitLines`.
+"""The reader of "Transformers多机多卡的炼丹实践": its own listing beside two of ours.
 
-2 ranks x 2 workers: a rank is what ``RANK`` says, the loaders' workers are real processes.
+Ours are page T41's and `CeilSplitLines`. 2 ranks x 2 workers: a rank is what ``RANK`` says,
+the loaders' workers are real processes.
 """
 
+import json
 import re
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from torch.utils.data import DataLoader, get_worker_info
@@ -14,6 +17,7 @@ from tests.originals.listing import listing
 
 TEXT = "4-transformers-multi-node-trainer.md"
 RANKS = WORKERS = 2
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T41_streams.ipynb"
 HEAD = "import math, os, torch\nfrom torch.utils.data import IterableDataset\n"
 
 
@@ -30,6 +34,16 @@ def repaired(text: str) -> str:
     text, places = re.subn(r"(sum\(1 for line in open\(.*\))$", r"\1)", text, flags=re.MULTILINE)
     assert places == 1
     return text
+
+
+def of_the_page():
+    """The class that the page writes into its file ``readers.py``."""
+    cells = {cell["id"]: cell for cell in json.loads(PAGE.read_text("utf-8"))["cells"]}
+    magic, _, source = "".join(cells["reader-source"]["source"]).partition("\n")
+    assert magic.startswith("%%writefile")
+    names: dict = {}
+    exec(source, names)
+    return names["CustomIterableDataset"]
 
 
 @pytest.fixture
@@ -79,6 +93,9 @@ def test_the_re_creation_gives_what_the_listing_gives(original, text, tmp_path):
         ours = CeilSplitLines(tmp_path / "big_file.txt", len(text.splitlines()), rank, RANKS)
         found = read(theirs, 7)
         assert read(ours, 7) == found
+        page = of_the_page()(tmp_path / "big_file.txt", len(text.splitlines()), rounds=99)
+        samples = [[sample["text"] for sample in samples] for samples in read(page, 7)]
+        assert samples == found
         assert [len(lines) for lines in found] == [7] * WORKERS  # and it would not end there
 
 

@@ -1,6 +1,6 @@
 """The training script of "Transformers多机多卡的炼丹实践", repaired and run on 2 ranks x 2 workers.
 
-Beside it chapter 15's re-creation, `CeilSplitLines` under a Trainer: which lines reach the model?
+Beside it `CeilSplitLines` under a Trainer: which lines reach the model? Page T41 counts the same.
 """
 
 import os
@@ -105,7 +105,7 @@ def of_the_listing(kind, reader: str, script: str, path: str) -> tuple[list[int]
     return seen, names["max_steps"]
 
 
-def of_the_page(kind, path: str, steps: int) -> list[int]:
+def re_created(kind, path: str, steps: int) -> list[int]:
     seen: list[int] = []
     options = arguments(
         per_device_train_batch_size=BATCH, max_steps=steps, dataloader_num_workers=2
@@ -121,7 +121,7 @@ def both(reader: str, script: str, path: str) -> dict:
     found = {}
     for name, kind in kinds().items():
         seen, steps = of_the_listing(kind, reader, script, path)
-        found[name] = {"steps": steps, "listing": seen, "page": of_the_page(kind, path, steps)}
+        found[name] = {"steps": steps, "listing": seen, "ours": re_created(kind, path, steps)}
     return found
 
 
@@ -139,7 +139,7 @@ def found(tmp_path_factory) -> list[dict]:
 def test_the_re_creation_trains_on_what_the_listing_trains_on(found):
     for rank in found:
         for seen in rank.values():
-            assert seen["page"] == seen["listing"]
+            assert seen["ours"] == seen["listing"]
             assert seen["steps"] == 4  # 40 lines, 2 ranks, batches of 5
 
 
