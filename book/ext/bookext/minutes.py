@@ -1,9 +1,9 @@
 """How long pages take to read, from their own length: the role ``minutes``.
 
-``{minutes}`11_ranks_live autopsy` `` in a page becomes "40 minutes"; ``{minutes}`all` `` is the time
-of all chapters, and ``{minutes}`tutorials` `` the shortest and the longest time that one of the six
-tutorials takes. The English pages are measured for both languages: 180 words and 12 lines of visible
-code a minute; exercises' solutions are hidden, and outputs are not counted.
+``{minutes}`11_ranks_live autopsy` `` in a page becomes "40 minutes"; ``{minutes}`all` `` is the
+time of all chapters, and ``{minutes}`tutorials` `` the shortest and the longest time that one of
+the six tutorials takes. The English pages are measured for both languages: 180 words and 12 lines
+of visible code a minute; exercises' solutions are hidden, and outputs are not counted.
 """
 
 import json
