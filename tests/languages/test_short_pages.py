@@ -59,7 +59,7 @@ def test_the_parts_are_there():
     assert len(pages("4")) == 8 and pages("4")[0] == "41_elastic"
     assert len(pages("5")) == 5 and pages("5")[0] == "51_slurm"
     assert len(pages("6")) >= 3 and pages("6")[0] == "61_tensor_parallel"
-    assert len(pages("T")) == 13 and pages("T")[0] == "T11_pipe_and_ddp"
+    assert len(pages("T")) == 14 and pages("T")[0] == "T11_pipe_and_ddp"
     assert pages("A") == ["A2_one_controller"]
 
 

@@ -1,6 +1,6 @@
 """The launch lines that are printed in the original, as they stand, and what becomes of them today.
 
-Page T42 re-creates them with fewer of the program's own options; it is held to what they give.
+Page T43 re-creates them with fewer of the program's own options; it is held to what they give.
 """
 
 import ast
@@ -17,7 +17,7 @@ from torch.distributed.run import config_from_args
 from tests.originals.listing import listing
 
 TEXT = "4-transformers-multi-node-trainer.md"
-PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T42_many_nodes.ipynb"
+PAGE = Path(__file__).parents[2] / "chapters" / "en" / "T43_launch_commands.ipynb"
 SCRIPT = "train.py"
 VALUES = {
     "$NODE_RANK": "1",
