@@ -15,8 +15,11 @@ def test_the_chinese_texts():
 
 
 def test_titles_are_chinese():
-    """Those of pages hold a Chinese word; those of sections may be one word of code or a name."""
-    cjk, one_word = re.compile(f"[{typography.CJK}]"), re.compile(r"[%\w.]+")
+    """Those of pages hold a Chinese word; those of sections may be one word of code or a name.
+
+    Code in them is one word, too: beside the page, where the titles stand again, it stands apart.
+    """
+    cjk, one_word = re.compile(f"[{typography.CJK}]"), re.compile(r"[%\w.]+(\(\))?")
     titles = [
         (where, mark, title)
         for where, text in typography.chinese_texts(ROOT)
@@ -25,6 +28,8 @@ def test_titles_are_chinese():
     assert len(titles) > 500
     left = [title for title in titles if not cjk.search(title[2])]
     assert not [title for title in left if title[1] == "#" or not one_word.fullmatch(title[2])]
+    code = [(where, word) for where, _, title in titles for word in re.findall("`(.+?)`", title)]
+    assert not [(where, word) for where, word in code if not one_word.fullmatch(word)]
 
 
 def without_code(text):
